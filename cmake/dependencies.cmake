@@ -1,0 +1,12 @@
+# Everything Orrery links, from the distribution's packages (scripts/install-dependencies.sh).
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(MPI REQUIRED COMPONENTS CXX)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(Protobuf REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+pkg_check_modules(UCX REQUIRED IMPORTED_TARGET ucx)
+pkg_check_modules(LIBFABRIC REQUIRED IMPORTED_TARGET libfabric)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+find_path(CLI11_INCLUDE_DIR CLI/CLI.hpp REQUIRED)

@@ -1,0 +1,47 @@
+// The MPI processes of a run. Alone (not started by mpirun or srun) there is one and MPI is never touched.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace orrery::emu {
+
+/// Owns MPI's lifetime: the constructor calls MPI_Init when a launcher started this process (its
+/// environment says so: Open MPI, PMIx, PMI), the destructor MPI_Finalize. One per program.
+class ProcessGroup {
+ public:
+  /// `argc` and `argv` as main() got them.
+  ProcessGroup(int* argc, char*** argv);
+  /// A group of one without MPI: for tests and for engines inside other programs.
+  ProcessGroup() = default;
+  ~ProcessGroup();
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  /// Processes on this host, this one included.
+  int local_size() const { return local_size_; }
+  bool uses_mpi() const { return uses_mpi_; }
+
+  /// Collectives. Each progresses only MPI: call them before a Transport carries puts or after a flush
+  /// and a reduction, never while a peer may wait for this process's progress.
+  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) const;
+  /// Concatenation in rank order, at rank 0; empty elsewhere.
+  std::vector<std::vector<std::byte>> gather(std::span<const std::byte> mine) const;
+  void broadcast(std::span<std::byte> data, int root) const;
+  std::int64_t max(std::int64_t value) const;
+  std::int64_t sum(std::int64_t value) const;
+  void barrier() const;
+
+ private:
+  int rank_ = 0;
+  int size_ = 1;
+  int local_size_ = 1;
+  bool uses_mpi_ = false;
+};
+
+}  // namespace orrery::emu

@@ -1,0 +1,52 @@
+// A fabric's graph: device ports, switches and directed links, as a generator built it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "emu/time.h"
+#include "fabric/fabric.pb.h"
+
+namespace orrery::fabric {
+
+using NodeId = std::uint32_t;
+using LinkId = std::uint32_t;
+inline constexpr NodeId kNoNode = ~NodeId{0};
+inline constexpr LinkId kNoLink = ~LinkId{0};
+
+/// One direction of a cable. Its queue belongs to `from` (R2).
+struct Link {
+  NodeId from;
+  NodeId to;
+  emu::Time latency;
+  emu::Rate rate;
+  std::uint8_t link_class;  // index into Topology::link_classes
+  std::uint16_t plane;      // 0 where there are no planes
+};
+
+/// Nodes are numbered devices first (0 … devices-1), then switches tier by tier.
+struct Topology {
+  std::uint32_t devices = 0;
+  std::uint32_t devices_per_node = 0;    // for placement; equals `devices` where there are no nodes
+  std::uint32_t devices_per_package = 1;
+  std::vector<std::uint8_t> tier;        // per node: 0 device, 1 first-tier switch, 2 …
+  std::vector<std::string> names;        // per node, e.g. "die17", "L1 node3 plane2"
+  std::vector<Link> links;               // sorted by `from`
+  std::vector<std::uint32_t> first_link; // links of node n: [first_link[n], first_link[n+1])
+  std::vector<std::string> link_classes; // e.g. "package", "device-L1", "L1-L2"; at most kMaxLinkClasses
+  static constexpr std::size_t kMaxLinkClasses = 4;
+
+  std::uint32_t nodes() const { return static_cast<std::uint32_t>(tier.size()); }
+  bool is_device(NodeId node) const { return node < devices; }
+  std::span<const Link> links_from(NodeId node) const {
+    return {links.data() + first_link[node], links.data() + first_link[node + 1]};
+  }
+};
+
+/// Builds the graph of `fabric`. Throws ConfigError (with `where` as file) when sizes do not fit: more than
+/// 2^20 nodes, a missing link specification, an unknown or duplicate node name, no generator.
+Topology build_topology(const Fabric& fabric, const std::string& where);
+
+}  // namespace orrery::fabric
