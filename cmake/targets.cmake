@@ -3,7 +3,11 @@ add_library(orrery_flags INTERFACE)
 target_include_directories(orrery_flags INTERFACE
   $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}>)
 # R7: the same numbers on every host, so no fused multiply-add and no value-changing optimisation.
-target_compile_options(orrery_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -ffp-contract=off)
+target_compile_options(orrery_flags INTERFACE -Wall -Wextra -Wshadow -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 sees overlaps in std::string that are not there (GCC bug 105651).
+  target_compile_options(orrery_flags INTERFACE -Wno-restrict)
+endif()
 target_compile_definitions(orrery_flags INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
 if(ORRERY_WERROR)
   target_compile_options(orrery_flags INTERFACE -Werror)
@@ -19,9 +23,10 @@ if(ORRERY_SANITIZE)
   endif()
 endif()
 
-# orrery_library(NAME DEPENDS …): all of NAME/**.cc and NAME/**.proto as orrery_NAME.
+# orrery_library(NAME [OBJECT] DEPENDS …): all of NAME/**.cc and NAME/**.proto as orrery_NAME. OBJECT keeps
+# every object in a program, also those that only register themselves.
 function(orrery_library name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "OBJECT" "" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.cc)
   file(GLOB_RECURSE protos CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${name}/*.proto)
   set(generated)
@@ -36,7 +41,11 @@ function(orrery_library name)
     set_source_files_properties(${CMAKE_BINARY_DIR}/${stem}.pb.cc PROPERTIES
       COMPILE_OPTIONS "-Wno-shadow;-Wno-unused-parameter;-Wno-array-bounds")
   endforeach()
-  add_library(orrery_${name} STATIC ${sources} ${generated})
+  if(ARG_OBJECT)
+    add_library(orrery_${name} OBJECT ${sources} ${generated})
+  else()
+    add_library(orrery_${name} STATIC ${sources} ${generated})
+  endif()
   if(generated)
     add_custom_target(orrery_${name}_protos DEPENDS ${generated})
     add_dependencies(orrery_${name} orrery_${name}_protos)

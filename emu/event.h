@@ -25,7 +25,7 @@ constexpr LpId sender_of(EventOrder order) { return static_cast<LpId>(order >> k
 /// Plain data: it crosses processes by memcpy. `kind` belongs to the receiving logical process; the body
 /// holds any trivially copyable struct of up to kBodyBytes.
 struct Event {
-  static constexpr std::size_t kBodyBytes = 136;
+  static constexpr std::size_t kBodyBytes = 152;
 
   Time time;
   EventOrder order;
@@ -44,6 +44,6 @@ struct Event {
     return *reinterpret_cast<const T*>(body);
   }
 };
-static_assert(std::is_trivially_copyable_v<Event> && sizeof(Event) == 160);
+static_assert(std::is_trivially_copyable_v<Event> && sizeof(Event) == 176);
 
 }  // namespace orrery::emu

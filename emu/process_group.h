@@ -1,4 +1,5 @@
-// The MPI processes of a run. Alone (not started by mpirun or srun) there is one and MPI is never touched.
+// The MPI processes of a run. Alone (not started by mpirun or srun) there is one and MPI is never
+// touched.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +14,13 @@ namespace orrery::emu {
 /// environment says so: Open MPI, PMIx, PMI), the destructor MPI_Finalize. One per program.
 class ProcessGroup {
  public:
-  /// `argc` and `argv` as main() got them.
+  /// `argc` and `argv` as main() got them. Throws ConfigError when the launcher belongs to another
+  /// MPI than the one this program is linked with, TransportError when MPI does not start.
   ProcessGroup(int* argc, char*** argv);
   /// A group of one without MPI: for tests and for engines inside other programs.
   ProcessGroup() = default;
+  /// Calls MPI_Finalize, which waits for all processes: so not after fail() and not while an
+  /// exception unwinds. The launcher then ends the other processes.
   ~ProcessGroup();
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
@@ -26,9 +30,17 @@ class ProcessGroup {
   /// Processes on this host, this one included.
   int local_size() const { return local_size_; }
   bool uses_mpi() const { return uses_mpi_; }
+  /// True if this host runs more processes of the group than they may use cores: then whoever waits
+  /// should yield at once.
+  bool oversubscribed() const { return oversubscribed_; }
 
-  /// Collectives. Each progresses only MPI: call them before a Transport carries puts or after a flush
-  /// and a reduction, never while a peer may wait for this process's progress.
+  /// Marks the group as broken, so that no destructor waits for a peer any more, and throws
+  /// TransportError.
+  [[noreturn]] void fail(const std::string& what) const;
+  bool failed() const { return failed_; }
+
+  /// Collectives. Each progresses only MPI: call them before a Transport carries puts or after a
+  /// flush and a reduction, never while a peer may wait for this process's progress.
   std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) const;
   /// Concatenation in rank order, at rank 0; empty elsewhere.
   std::vector<std::vector<std::byte>> gather(std::span<const std::byte> mine) const;
@@ -42,6 +54,8 @@ class ProcessGroup {
   int size_ = 1;
   int local_size_ = 1;
   bool uses_mpi_ = false;
+  bool oversubscribed_ = false;
+  mutable bool failed_ = false;
 };
 
 }  // namespace orrery::emu

@@ -1,0 +1,62 @@
+// orrery list: what can be named on the command line.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/data_files.h"
+#include "devices/machine.h"
+#include "emu/errors.h"
+#include "moe/algorithm.h"
+#include "moe/workload.h"
+
+namespace orrery::cli {
+
+namespace {
+
+void list_topologies() {
+  for (const std::string& name : data_names("topologies")) {
+    const std::string file = find_data_file("topologies", name, "list");
+    fmt::print("{:<20} {}\n", name, devices::load_machine(file, {}).description());
+  }
+}
+
+void list_workloads() {
+  for (const std::string& name : data_names("workloads")) {
+    const moe::Workload workload = moe::load_workload(find_data_file("workloads", name, "list"));
+    fmt::print("{:<20} hidden {}, {} experts, top {}, {} layers\n", name, workload.hidden(),
+               workload.experts(), workload.top_k(), workload.layers());
+  }
+}
+
+void list_algorithms() {
+  for (const moe::AlgorithmEntry& entry : moe::algorithms()) {
+    fmt::print("{:<12} {}\n", entry.name, entry.description);
+    for (const moe::OptionSpec& option : entry.options) {
+      fmt::print("    --set algorithm.{}={}   {}{}\n", option.name, option.default_value, option.help,
+                 option.choices.empty() ? "" : fmt::format(" ({})", fmt::join(option.choices, ", ")));
+    }
+  }
+}
+
+}  // namespace
+
+Command add_list(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("list", "list topologies, workloads, algorithms or suites");
+  auto what = std::make_shared<std::string>();
+  command->add_option("what", *what, "topologies, workloads, algorithms or suites")->required();
+  return [what](const emu::ProcessGroup& processes) {
+    if (*what != "topologies" && *what != "workloads" && *what != "algorithms" && *what != "suites") {
+      throw emu::ConfigError("list", "", *what, "topologies, workloads, algorithms or suites");
+    }
+    if (processes.rank() != 0) return kOk;
+    if (*what == "topologies") list_topologies();
+    if (*what == "workloads") list_workloads();
+    if (*what == "algorithms") list_algorithms();
+    if (*what == "suites") fmt::print("ub-mesh   Ascend 950 8-NPU mesh: puts, ring, all-to-all\n");
+    return kOk;
+  };
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,106 @@
+#include "cli/result_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace orrery::cli {
+
+namespace {
+
+std::vector<std::pair<double, std::string>> by_size(const google::protobuf::Map<std::string, double>& map) {
+  std::vector<std::pair<double, std::string>> parts;
+  for (const auto& [name, value] : map) parts.emplace_back(value, name);
+  std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  });
+  return parts;
+}
+
+std::string bytes_text(double bytes) {
+  const char* units[] = {"B", "KB", "MB", "GB", "TB"};
+  std::size_t unit = 0;
+  while (bytes >= 1000 && unit < 4) {
+    bytes /= 1000;
+    ++unit;
+  }
+  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, units[unit]);
+}
+
+}  // namespace
+
+std::string to_table(const moe::Result& result) {
+  std::string out = fmt::format("{} on {} of {}, workload {}, {} tokens per device, {} iteration{}, seed {}\n\n",
+                                result.algorithm(),
+                                fmt::format("{} device{}", result.devices(), result.devices() == 1 ? "" : "s"),
+                                result.topology(), result.workload(), result.tokens(), result.iterations(),
+                                result.iterations() == 1 ? "" : "s", result.seed());
+  out += fmt::format("{:<10} {:>10} {:>10} {:>10} {:>10} {:>10}   {:>10} {:>10}\n", "latency us", "min", "mean",
+                     "p50", "p99", "max", "useful", "on wire");
+  for (const moe::Operation& operation : result.operations()) {
+    const moe::Latency& latency = operation.latency_us();
+    out += fmt::format("{:<10} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f}   {:>10} {:>10}\n",
+                       operation.name(), latency.min(), latency.mean(), latency.p50(), latency.p99(),
+                       latency.max(), bytes_text(operation.bytes_useful()),
+                       bytes_text(operation.bytes_on_wire()));
+  }
+  for (const moe::Operation& operation : result.operations()) {
+    const double max = operation.latency_us().max();
+    out += fmt::format("\nwhy {:.3f} us: critical path of {} (device {}, iteration {})\n", max, operation.name(),
+                       operation.slowest_device(), operation.slowest_iteration());
+    double sum = 0;
+    for (const auto& [value, name] : by_size(operation.breakdown_us())) {
+      out += fmt::format("  {:<24} {:>10.3f} {:>6.1f} %\n", name, value, max > 0 ? 100 * value / max : 0);
+      sum += value;
+    }
+    out += fmt::format("  {:<24} {:>10.3f}\n", "sum", sum);
+  }
+  out += fmt::format("\n{:<20}", "mean core time us");
+  std::vector<std::string> categories;
+  for (const moe::Operation& operation : result.operations()) {
+    out += fmt::format(" {:>10}", operation.name());
+    for (const auto& [name, value] : operation.core_time_us()) {
+      if (std::find(categories.begin(), categories.end(), name) == categories.end()) categories.push_back(name);
+    }
+  }
+  std::sort(categories.begin(), categories.end());
+  out += "\n";
+  for (const std::string& category : categories) {
+    out += fmt::format("  {:<18}", category);
+    for (const moe::Operation& operation : result.operations()) {
+      const auto it = operation.core_time_us().find(category);
+      out += fmt::format(" {:>10.3f}", it == operation.core_time_us().end() ? 0.0 : it->second);
+    }
+    out += "\n";
+  }
+  out += "\ncounters: ";
+  bool first = true;
+  std::vector<std::string> names;
+  for (const auto& [name, value] : result.counters()) {
+    if (value > 0) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) {
+    out += fmt::format("{}{} {:.0f}", first ? "" : ", ", name, result.counters().at(name));
+    first = false;
+  }
+  out += "\n";
+  if (result.busiest_links_size() > 0) {
+    const moe::BusyLink& link = result.busiest_links(0);
+    out += fmt::format("busiest link: {}, {:.1f} % busy, {}, {:.3f} us of queueing\n", link.name(),
+                       100 * link.busy_share(), bytes_text(link.bytes()), link.queueing_us());
+  }
+  for (const std::string& note : result.notes()) out += "note: " + note + "\n";
+  for (const std::string& failure : result.failures()) out += "FAILED: " + failure + "\n";
+  out += fmt::format("verified: {}   digest {}   outputs {}\n", result.verified(), result.digest(),
+                     result.output_digest());
+  const moe::Host& host = result.host();
+  out += fmt::format("host: {} process{}, {}, {:.2f} s, {:.2f} M events, {:.2f} M events/s, {:.0f} MiB\n",
+                     host.processes(), host.processes() == 1 ? "" : "es", host.transport(), host.wall_seconds(),
+                     host.events() / 1e6, host.events_per_second() / 1e6, host.peak_rss_mib());
+  return out;
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,125 @@
+#include "cli/run_options.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "cli/data_files.h"
+#include "emu/errors.h"
+#include "emu/text_config.h"
+#include "emu/transport.h"
+#include "fabric/topology.h"
+#include "moe/algorithm.h"
+#include "moe/workload.h"
+
+namespace orrery::cli {
+
+std::uint64_t parse_number(const std::string& flag, const std::string& text, std::uint64_t min,
+                           std::uint64_t max) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < min || value > max) {
+    throw emu::ConfigError(flag, "", text, fmt::format("a whole number from {} to {}", min, max));
+  }
+  return value;
+}
+
+namespace {
+
+double parse_positive(const std::string& flag, const std::string& text) {
+  std::size_t used = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used != text.size() || text.empty() || !std::isfinite(value) || value <= 0 || value > 1e9) {
+    throw emu::ConfigError(flag, "", text, "a number above 0 and up to 1e9");
+  }
+  return value;
+}
+
+devices::Overrides split_settings(const std::vector<std::string>& settings) {
+  devices::Overrides pairs;
+  for (const std::string& setting : settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw emu::ConfigError("--set", "", setting, "path.to.field=value");
+    }
+    const std::string field = setting.substr(0, equals);
+    const std::string root = field.substr(0, field.find('.'));
+    if (root != "fabric" && root != "device" && root != "workload" && root != "algorithm") {
+      throw emu::ConfigError("--set", field, setting.substr(equals + 1),
+                             "a path that begins with fabric., device., workload. or algorithm.");
+    }
+    pairs.emplace_back(field, setting.substr(equals + 1));
+  }
+  return pairs;
+}
+
+}  // namespace
+
+void RunOptions::add_to(CLI::App& app) {
+  app.add_option("--topology", topology, "a shipped topology or a file (orrery list topologies)")->required();
+  app.add_option("--workload", workload, "a shipped workload or a file (orrery list workloads)")
+      ->default_str("tiny");
+  app.add_option("--algorithm", algorithm, "orrery list algorithms")->required();
+  app.add_option("--devices", devices, "devices of the run (default: all of the topology)");
+  app.add_option("--placement", placement, "packed, spread, or a list of ports such as 0-7,16");
+  app.add_option("--tokens", tokens, "tokens per device (default: the workload's)");
+  app.add_option("--set", settings, "path.to.field=value; fabric., device., workload., algorithm.")
+      ->allow_extra_args(false);
+  app.add_option("--iterations", iterations, "how often the layer runs");
+  app.add_flag("--align", align, "start each operation everywhere at once");
+  app.add_option("--seed", seed, "of inputs, routing and the adversary");
+  app.add_flag("--adversary", adversary, "delay the visibility of blocks as far as the fabric allows");
+  app.add_option("--max-virtual-ms", max_virtual_ms, "stop with a hang report beyond this virtual time");
+  app.add_option("--transport", transport, "auto, local, ucx, ofi or mpi");
+  app.add_option("--threads", threads, "threads for the arithmetic of experts");
+}
+
+moe::RunConfig RunOptions::to_config() const {
+  moe::RunConfig config;
+  config.settings = split_settings(settings);
+  config.machine_file = find_data_file("topologies", topology, "--topology");
+  config.machine = devices::load_machine(config.machine_file, config.settings);
+  config.workload_file = find_data_file("workloads", workload.empty() ? "tiny" : workload, "--workload");
+  config.workload = moe::load_workload(config.workload_file);
+  if (!tokens.empty()) {
+    config.workload.set_tokens(static_cast<std::uint32_t>(parse_number("--tokens", tokens, 0, 1 << 20)));
+  }
+  for (const auto& [field, value] : config.settings) {
+    if (field.rfind("workload.", 0) == 0) {
+      emu::set_field(config.workload, field.substr(9), value, "--set");
+    }
+  }
+  emu::check_ranges(config.workload, config.workload_file);
+  moe::check_workload(config.workload, config.workload_file);
+  config.algorithm = algorithm;
+  moe::find_algorithm(algorithm);
+  const std::uint32_t ports =
+      fabric::build_topology(config.machine.fabric(), config.machine_file).devices;
+  config.devices = ports;
+  if (!devices.empty()) {
+    const std::uint64_t wanted = parse_number("--devices", devices, 1, 1 << 20);
+    if (wanted > ports) {
+      throw emu::ConfigError("--devices", "", devices,
+                             fmt::format("at most the {} devices of topology {}", ports, topology));
+    }
+    config.devices = static_cast<std::uint32_t>(wanted);
+  }
+  moe::token_bound(config.workload, config.devices, config.workload_file);
+  config.placement = placement;
+  config.iterations = static_cast<std::uint32_t>(parse_number("--iterations", iterations, 1, 1'000'000));
+  config.seed = parse_number("--seed", seed, 0, (std::uint64_t{1} << 53) - 1);
+  config.align = align;
+  config.adversary = adversary;
+  if (!max_virtual_ms.empty()) config.max_virtual_ms = parse_positive("--max-virtual-ms", max_virtual_ms);
+  config.threads = static_cast<int>(parse_number("--threads", threads, 1, 1024));
+  config.transport = transport;
+  return config;
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,38 @@
+// The flags that describe a run, as typed, and the configuration that they make.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "moe/run.h"
+
+namespace orrery::cli {
+
+/// Everything is text until to_config(), so that every wrong value gives the same kind of message.
+struct RunOptions {
+  std::string topology;
+  std::string workload;
+  std::string algorithm;
+  std::string devices;
+  std::string tokens;
+  std::string placement = "packed";
+  std::vector<std::string> settings;
+  std::string iterations = "1";
+  std::string seed = "1";
+  bool align = false;
+  bool adversary = false;
+  std::string max_virtual_ms;
+  std::string transport = "auto";
+  std::string threads = "1";
+
+  void add_to(CLI::App& app);
+  /// Loads and checks the files. Throws ConfigError.
+  moe::RunConfig to_config() const;
+};
+
+/// A whole number of a flag. Throws ConfigError naming the flag.
+std::uint64_t parse_number(const std::string& flag, const std::string& text, std::uint64_t min,
+                           std::uint64_t max);
+
+}  // namespace orrery::cli

@@ -1,0 +1,125 @@
+#include "devices/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "emu/errors.h"
+#include "fabric/placement.h"
+
+namespace orrery::devices {
+
+std::vector<int> assign_processes(const fabric::Topology& topology,
+                                  const std::vector<fabric::NodeId>& ports, int processes) {
+  constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  std::vector<std::uint32_t> rank_of(topology.nodes(), kNone);
+  std::vector<int> process_of(topology.nodes(), 0);
+  const auto ranks = static_cast<std::uint64_t>(ports.size());
+  for (std::uint64_t rank = 0; rank < ranks; ++rank) {
+    rank_of[ports[rank]] = static_cast<std::uint32_t>(rank);
+    process_of[ports[rank]] =
+        static_cast<int>(rank * static_cast<std::uint64_t>(processes) / ranks);
+  }
+  int next = 0;
+  for (fabric::NodeId node = topology.devices; node < topology.nodes(); ++node) {
+    if (topology.tier[node] > 1) {
+      process_of[node] = next;
+      next = (next + 1) % processes;
+      continue;
+    }
+    std::uint32_t first = kNone;
+    for (const fabric::Link& link : topology.links_from(node)) {
+      if (topology.is_device(link.to)) first = std::min(first, rank_of[link.to]);
+    }
+    if (first != kNone) process_of[node] = process_of[ports[first]];
+  }
+  return process_of;
+}
+
+Cluster::Cluster(const emu::ProcessGroup& processes, emu::Transport* transport, const Machine& machine,
+                 const std::string& where, const ClusterOptions& options)
+    : processes_(processes),
+      topology_(fabric::build_topology(machine.fabric(), where)),
+      routing_(topology_),
+      ports_(fabric::place(topology_, options.ranks, options.placement)),
+      costs_(machine.device()),
+      limit_(options.limit),
+      engine_(processes, transport, topology_.nodes()),
+      network_(engine_, topology_, routing_, machine.fabric()),
+      rank_of_node_(topology_.nodes(), 0),
+      switches_(topology_.nodes()),
+      devices_(ports_.size()) {
+  const std::vector<int> process_of = assign_processes(topology_, ports_, processes.size());
+  for (fabric::NodeId node = 0; node < topology_.nodes(); ++node) {
+    engine_.place(node, process_of[node]);
+    if (topology_.is_device(node) || process_of[node] != processes.rank()) continue;
+    switches_[node] = std::make_unique<fabric::Switch>(network_, node);
+    engine_.attach(node, switches_[node].get());
+  }
+  emu::Time lookahead = emu::kNever;
+  for (const fabric::Link& link : topology_.links) {
+    if (process_of[link.from] != process_of[link.to]) lookahead = std::min(lookahead, link.latency);
+  }
+  engine_.set_lookahead(lookahead);
+  engine_.set_limit(options.limit);
+  for (std::uint32_t rank = 0; rank < ports_.size(); ++rank) {
+    rank_of_node_[ports_[rank]] = rank;
+    if (!engine_.is_local(ports_[rank])) continue;
+    devices_[rank] = std::make_unique<DeviceProcess>(engine_, network_, costs_, ports_, rank,
+                                                     options.memory_bytes, options.adversary);
+    engine_.attach(ports_[rank], devices_[rank].get());
+  }
+}
+
+Cluster::~Cluster() = default;
+
+std::string Cluster::run() {
+  const emu::Engine::Outcome outcome = engine_.run();
+  std::string mine;
+  for (const auto& device : devices_) {
+    if (!device) continue;
+    for (const std::string& line : device->waiting()) mine += line + "\n";
+  }
+  const bool hang =
+      processes_.max(mine.empty() && outcome == emu::Engine::Outcome::kQuiescent ? 0 : 1) != 0;
+  if (!hang) return {};
+  std::string report =
+      outcome == emu::Engine::Outcome::kLimit
+          ? fmt::format("hang: virtual time passed {:.3f} us\n", emu::to_us(limit_))
+          : fmt::format("hang: no event is left after {:.3f} us and these cores still wait\n",
+                        emu::to_us(processes_.max(engine_.now())));
+  for (const auto& part : processes_.all_gather(std::as_bytes(std::span<const char>(mine)))) {
+    report.append(reinterpret_cast<const char*>(part.data()), part.size());
+  }
+  return report;
+}
+
+std::uint64_t Cluster::digest() const {
+  std::vector<std::uint64_t> mine(topology_.nodes(), 0);
+  for (emu::LpId lp = 0; lp < topology_.nodes(); ++lp) {
+    if (engine_.is_local(lp)) mine[lp] = engine_.digest_of(lp);
+  }
+  std::vector<std::uint64_t> all(mine.size(), 0);
+  for (const auto& part : processes_.all_gather(std::as_bytes(std::span<const std::uint64_t>(mine)))) {
+    for (std::size_t lp = 0; lp < all.size(); ++lp) {
+      std::uint64_t word;
+      std::memcpy(&word, part.data() + lp * sizeof(word), sizeof(word));
+      all[lp] |= word;  // one process alone has it
+    }
+  }
+  emu::RunningDigest digest;
+  for (std::size_t lp = 0; lp < all.size(); ++lp) {
+    if (all[lp] == 0) continue;
+    digest.add(lp);
+    digest.add(all[lp]);
+  }
+  return digest.value();
+}
+
+std::uint64_t Cluster::executed_events() const {
+  return static_cast<std::uint64_t>(
+      processes_.sum(static_cast<std::int64_t>(engine_.executed())));
+}
+
+}  // namespace orrery::devices

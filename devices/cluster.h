@@ -1,0 +1,77 @@
+// The devices and switches of one emulation, spread over the processes of a run (design R2, R3).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "devices/costs.h"
+#include "devices/device_process.h"
+#include "devices/machine.h"
+#include "emu/engine.h"
+#include "emu/process_group.h"
+#include "emu/transport.h"
+#include "fabric/network.h"
+#include "fabric/routing.h"
+#include "fabric/topology.h"
+
+namespace orrery::devices {
+
+struct ClusterOptions {
+  std::uint32_t ranks = 0;
+  std::string placement = "packed";
+  std::uint64_t memory_bytes = 0;  // per device, reserved
+  fabric::Adversary adversary;
+  emu::Time limit = emu::kNever;
+};
+
+class Cluster {
+ public:
+  /// Collective over `processes`. `transport` may be null for one process. Throws ConfigError when the
+  /// ranks do not fit the topology. `machine` must outlive the cluster.
+  Cluster(const emu::ProcessGroup& processes, emu::Transport* transport, const Machine& machine,
+          const std::string& where, const ClusterOptions& options);
+  ~Cluster();
+
+  std::uint32_t ranks() const { return static_cast<std::uint32_t>(ports_.size()); }
+  bool is_local(std::uint32_t rank) const { return devices_[rank] != nullptr; }
+  DeviceProcess& device(std::uint32_t rank) { return *devices_[rank]; }
+  int process_of(std::uint32_t rank) const { return engine_.process_of(ports_[rank]); }
+  std::uint32_t rank_at(fabric::NodeId node) const { return rank_of_node_[node]; }
+  const std::vector<fabric::NodeId>& ports() const { return ports_; }
+
+  emu::Engine& engine() { return engine_; }
+  const fabric::Network& network() const { return network_; }
+  const fabric::Topology& topology() const { return topology_; }
+  const Costs& costs() const { return costs_; }
+  const emu::ProcessGroup& processes() const { return processes_; }
+
+  /// Runs until nothing is left to do. Collective. Empty if every stream ended; else the hang report, on
+  /// every process (R6).
+  std::string run();
+
+  /// Collective: the event digest (R4), the same on every process.
+  std::uint64_t digest() const;
+  std::uint64_t executed_events() const;
+
+ private:
+  const emu::ProcessGroup& processes_;
+  const fabric::Topology topology_;
+  const fabric::Routing routing_;
+  const std::vector<fabric::NodeId> ports_;
+  const Costs costs_;
+  emu::Time limit_;
+  emu::Engine engine_;
+  fabric::Network network_;
+  std::vector<std::uint32_t> rank_of_node_;
+  std::vector<std::unique_ptr<fabric::Switch>> switches_;
+  std::vector<std::unique_ptr<DeviceProcess>> devices_;  // by rank; null where another process has it
+};
+
+/// The process of every node: ranks in equal blocks; a first-tier switch with the first of its ranks; higher
+/// tiers round robin (R3). Nodes without a part in the run are on process 0.
+std::vector<int> assign_processes(const fabric::Topology& topology,
+                                  const std::vector<fabric::NodeId>& ports, int processes);
+
+}  // namespace orrery::devices

@@ -1,0 +1,105 @@
+#include "devices/core.h"
+
+#include <algorithm>
+
+#include "devices/device_process.h"
+#include "emu/errors.h"
+
+namespace orrery::devices {
+
+std::uint32_t Core::count() const { return device_.kernel_cores(); }
+std::uint32_t Core::rank() const { return device_.rank(); }
+std::uint32_t Core::ranks() const { return device_.ranks(); }
+emu::Time Core::now() const { return device_.engine().now(); }
+const Costs& Core::costs() const { return device_.costs(); }
+fabric::Memory& Core::memory() { return device_.memory(); }
+
+Await<SpendOperation> Core::wait_local(const PutHandle& handle) {
+  return Await<SpendOperation>(*this, Category::kSourceWait,
+                               std::max<emu::Time>(0, handle.locally_complete - now()));
+}
+
+Await<QuietOperation> Core::fence() {
+  const bool drain = device_.network().fabric().order_scope() == fabric::Fabric::NONE;
+  ++device_.counters().fences;
+  if (drain) ++device_.counters().drains;
+  return Await<QuietOperation>(*this, drain);
+}
+
+Await<QuietOperation> Core::quiet() {
+  ++device_.counters().drains;
+  return Await<QuietOperation>(*this, true);
+}
+
+Await<BarrierOperation> Core::barrier() { return Await<BarrierOperation>(*this); }
+
+std::span<const std::byte> Core::probe(fabric::Address address, std::uint64_t bytes) {
+  return memory().view(address, bytes);
+}
+
+void Core::accept(fabric::Address address, std::uint64_t bytes) {
+  if (device_.read_log().is_discarded(address, bytes)) {
+    throw emu::InvariantError("device " + std::to_string(rank()) + " core " + std::to_string(index_) +
+                              " reads discarded memory at address " + std::to_string(address));
+  }
+  device_.read_log().claim(address, bytes, index_, now());
+}
+
+std::span<const std::byte> Core::consume(fabric::Address address, std::uint64_t bytes) {
+  accept(address, bytes);
+  return memory().view(address, bytes);
+}
+
+void Core::discard(fabric::Address address, std::uint64_t bytes) {
+  device_.read_log().discard(address, bytes);
+  memory().release_pages(address, bytes);
+}
+
+void Core::resume_at(emu::Time time) {
+  device_.engine()
+      .schedule(device_.node(), device_.node(), time, DeviceProcess::kResumeKind)
+      .as<std::uint32_t>() = index_;
+}
+
+bool Core::spend(Category category, emu::Time duration) {
+  if (duration == 0) return false;
+  const emu::Time end = now() + duration;
+  timeline_.append(category, end);
+  resume_at(end);
+  return true;
+}
+
+void Core::launch(emu::Task program, emu::Time start) {
+  root_ = std::move(program);
+  timeline_ = Timeline{};
+  timeline_.start = start;
+  timeline_.append(Category::kLaunch, start + costs().launch);
+  operation_ = nullptr;
+  resume_at(start + costs().launch);
+}
+
+void Core::resume() {
+  if (operation_ != nullptr) {
+    if (!operation_->advance(*this)) return;
+    operation_ = nullptr;
+    program_.resume();
+  } else {
+    root_.start();
+  }
+  if (!root_.done()) return;
+  root_.rethrow_if_failed();
+  root_ = emu::Task();
+  device_.core_finished(index_);
+}
+
+void Core::acknowledged(const fabric::Packet& packet) {
+  --outstanding_;
+  if (operation_ != nullptr) operation_->on_acknowledge(*this, packet);
+}
+
+std::string Core::waiting() const {
+  if (!running()) return {};
+  return operation_ == nullptr ? "about to start" : operation_->describe(*this);
+}
+
+}  // namespace orrery::devices

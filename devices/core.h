@@ -1,0 +1,152 @@
+// A core of a device, as a device program sees it.
+//
+//   emu::Task program(Core& core) {
+//     co_await core.put(1, window + slot, buffer, bytes);      // asynchronous: returns when issued
+//     co_await core.store(1, flag, std::uint32_t{1});          // a small immediate put
+//     co_await core.wait_until(flag, word_equals(1), expected);
+//     const auto row = core.consume(window, bytes);            // claimed complete, checked against truth
+//   }
+//
+// Between two co_awaits no time passes and no other core of the device runs.
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "devices/costs.h"
+#include "devices/timeline.h"
+#include "devices/verbs.h"
+#include "devices/wait.h"
+#include "emu/task.h"
+#include "fabric/memory.h"
+
+namespace orrery::devices {
+
+class DeviceProcess;
+
+class Core {
+ public:
+  Core(DeviceProcess& device, std::uint32_t index) : device_(device), index_(index) {}
+
+  std::uint32_t index() const { return index_; }
+  std::uint32_t count() const;  // cores that run this kernel
+  std::uint32_t rank() const;   // of the device in the run
+  std::uint32_t ranks() const;
+  emu::Time now() const;
+  const Costs& costs() const;
+  fabric::Memory& memory();
+  DeviceProcess& device() { return device_; }
+
+  // --- Remote memory. Addresses are offsets in the device's memory; all devices have the same size. ---
+  /// Puts [from, from + bytes) to `to` at `rank`. The source is read packet by packet as it leaves: do not
+  /// change it before the handle's local completion (wait_local).
+  Await<PutOperation> put(std::uint32_t rank, fabric::Address to, fabric::Address from,
+                          std::uint32_t bytes) {
+    return Await<PutOperation>(*this, rank, Piece{to, from, bytes});
+  }
+  /// Several pieces as one put: one issue, one acknowledgement. `pieces` lives until co_await returns.
+  Await<PutOperation> put(std::uint32_t rank, std::span<const Piece> pieces) {
+    return Await<PutOperation>(*this, rank, pieces);
+  }
+  /// A flag or another value of up to 64 bytes, taken at issue.
+  template <typename T>
+  Await<PutOperation> store(std::uint32_t rank, fabric::Address to, const T& value) {
+    static_assert(sizeof(T) <= StoreRequest::kMaxImmediate);
+    return Await<PutOperation>(*this, rank, to, std::as_bytes(std::span<const T, 1>(&value, 1)),
+                               fabric::PacketKind::kPut);
+  }
+  /// Adds to the 64-bit word at `to`, when it arrives, in event order.
+  Await<PutOperation> atomic_add(std::uint32_t rank, fabric::Address to, const std::uint64_t& value) {
+    return Await<PutOperation>(*this, rank, to,
+                               std::as_bytes(std::span<const std::uint64_t, 1>(&value, 1)),
+                               fabric::PacketKind::kAtomicAdd);
+  }
+  /// Reads [from, from + bytes) of `rank` into `to` here; returns when all of it is visible.
+  Await<GetOperation> get(std::uint32_t rank, fabric::Address from, fabric::Address to,
+                          std::uint32_t bytes) {
+    return Await<GetOperation>(*this, rank, from, to, bytes);
+  }
+  /// Waits until the put's source may be reused.
+  Await<SpendOperation> wait_local(const PutHandle& handle);
+  /// Earlier puts of this core are visible before later ones: an issue cost where the fabric orders
+  /// already, a quiet elsewhere.
+  Await<QuietOperation> fence();
+  /// All earlier puts of this core are acknowledged.
+  Await<QuietOperation> quiet();
+
+  // --- Local memory and cores ---
+  Await<WaitOperation> wait_until(const Slots& slots, const Predicate& predicate,
+                                  ExpectedWriter expected) {
+    return Await<WaitOperation>(*this, slots, predicate, expected);
+  }
+  /// Copies within the device's memory (read and write traffic).
+  Await<CopyOperation> copy(fabric::Address to, fabric::Address from, std::uint64_t bytes) {
+    return Await<CopyOperation>(*this, to, from, bytes);
+  }
+  /// Time to move `bytes` between device memory and the core's own, in one direction; the program moves
+  /// the bytes itself.
+  Await<CopyOperation> stream(std::uint64_t bytes) { return Await<CopyOperation>(*this, 0, 0, bytes); }
+  Await<SpendOperation> compute(emu::Time duration) {
+    return Await<SpendOperation>(*this, Category::kCompute, duration);
+  }
+  Await<BarrierOperation> barrier();
+
+  // --- Reading (no time passes) ---
+  /// Polls, flags, checksums over bytes in flight: the true mix of old and new. Never an error.
+  std::span<const std::byte> probe(fabric::Address address, std::uint64_t bytes);
+  /// Bytes that must be complete: remembered, and a torn read if a put into them was under way.
+  std::span<const std::byte> consume(fabric::Address address, std::uint64_t bytes);
+  /// Claims that a range is complete without reading it.
+  void accept(fabric::Address address, std::uint64_t bytes);
+  /// The contents are given up: memory returns to the host, a later read is an error.
+  void discard(fabric::Address address, std::uint64_t bytes);
+
+  // --- For operations and the device ---
+  Timeline& timeline() { return timeline_; }
+  std::uint32_t outstanding() const { return outstanding_; }
+  void count_outstanding() { ++outstanding_; }
+  std::vector<std::uint8_t>& slot_flags() { return slot_flags_; }
+  bool suspend(std::coroutine_handle<> program, Operation& operation) {
+    program_ = program;
+    operation_ = &operation;
+    const bool suspended = operation.begin(*this);
+    if (!suspended) operation_ = nullptr;
+    return suspended;
+  }
+  /// Asks for advance() at `time`.
+  void resume_at(emu::Time time);
+  /// Charges [end of the timeline, now + duration] to `category` and asks for advance() then. False if no
+  /// time passes.
+  bool spend(Category category, emu::Time duration);
+
+  void launch(emu::Task program, emu::Time start);
+  void resume();
+  void acknowledged(const fabric::Packet& packet);
+  void visible(const fabric::Packet& packet, fabric::Address address, std::uint32_t bytes) {
+    operation_->on_visible(*this, packet, address, bytes);
+  }
+  void replied(const fabric::Packet& packet) { operation_->on_reply(*this, packet); }
+  bool running() const { return static_cast<bool>(root_); }
+  /// One line for the hang report; empty if the core waits for nothing.
+  std::string waiting() const;
+  Timeline take_timeline() { return std::move(timeline_); }
+
+ private:
+  DeviceProcess& device_;
+  std::uint32_t index_;
+  std::uint32_t outstanding_ = 0;
+  emu::Task root_;
+  std::coroutine_handle<> program_;
+  Operation* operation_ = nullptr;
+  Timeline timeline_;
+  std::vector<std::uint8_t> slot_flags_;
+};
+
+template <typename Op>
+bool Await<Op>::await_suspend(std::coroutine_handle<> program) {
+  return core_.suspend(program, *this);
+}
+
+}  // namespace orrery::devices

@@ -1,0 +1,65 @@
+// A device's costs in virtual time, from its description.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "devices/device.pb.h"
+#include "emu/time.h"
+
+namespace orrery::devices {
+
+struct Costs {
+  explicit Costs(const Device& device)
+      : cores(device.cores()),
+        launch(emu::from_ns(device.launch_ns())),
+        issue(emu::from_ns(device.issue_ns())),
+        core_store(emu::Rate::from_gb_per_s(device.core_store_gb_per_s())),
+        outstanding_stores(device.outstanding_stores()),
+        fence(emu::from_ns(device.fence_ns())),
+        service_core_put(emu::from_ns(device.service_core_put_ns())),
+        hbm(emu::Rate::from_gb_per_s(device.hbm_gb_per_s())),
+        core_copy(emu::Rate::from_gb_per_s(device.core_copy_gb_per_s())),
+        copy(emu::from_ns(device.copy_ns())),
+        copy_chunk_bytes(device.copy_chunk_bytes()),
+        poll(emu::from_ns(device.poll_ns())),
+        barrier(emu::from_ns(device.barrier_ns())),
+        barrier_per_core(emu::from_ns(device.barrier_per_core_ns())),
+        vector_pass(emu::from_ns(device.vector_pass_ns())),
+        vector_elements_per_ns(device.vector_elements_per_ns()),
+        scalar_step(emu::from_ns(device.scalar_step_ns())),
+        matrix_flop_per_ns(device.matrix_tflop_per_s() * 1e3 * device.matrix_efficiency()) {}
+
+  /// One vector pass over `elements` of 4 bytes.
+  emu::Time vector(std::uint64_t elements) const {
+    return vector_pass + ratio(static_cast<double>(elements), vector_elements_per_ns);
+  }
+  /// `flop` floating point operations on the matrix units of the whole device.
+  emu::Time matrix(double flop) const { return ratio(flop, matrix_flop_per_ns); }
+
+  std::uint32_t cores;
+  emu::Time launch;
+  emu::Time issue;
+  emu::Rate core_store;
+  std::uint32_t outstanding_stores;
+  emu::Time fence;
+  emu::Time service_core_put;
+  emu::Rate hbm;
+  emu::Rate core_copy;
+  emu::Time copy;
+  std::uint32_t copy_chunk_bytes;
+  emu::Time poll;
+  emu::Time barrier;
+  emu::Time barrier_per_core;
+  emu::Time vector_pass;
+  double vector_elements_per_ns;
+  emu::Time scalar_step;
+  double matrix_flop_per_ns;
+
+ private:
+  static emu::Time ratio(double work, double per_ns) {
+    return per_ns == 0 ? 0 : static_cast<emu::Time>(std::ceil(work * 1e3 / per_ns));
+  }
+};
+
+}  // namespace orrery::devices

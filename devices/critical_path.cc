@@ -1,0 +1,192 @@
+#include "devices/critical_path.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "emu/errors.h"
+
+namespace orrery::devices {
+
+namespace {
+
+enum Part : std::uint32_t {
+  kLaunch,
+  kIssue,
+  kSerialisation,
+  kHopLatency,
+  kStoreWindow,
+  kFenceStall,
+  kProxyQueue,
+  kBarrierWait,
+  kFlagWait,
+  kPoll,
+  kRemoteRead,
+  kLocalCopy,
+  kCompute,
+  kPeerLate,
+  kFirstQueueing,  // one per link class
+};
+constexpr std::size_t kParts = kFirstQueueing + fabric::Topology::kMaxLinkClasses;
+
+Part part_of(Category category) {
+  switch (category) {
+    case Category::kLaunch: return kLaunch;
+    case Category::kIssue: return kIssue;
+    case Category::kStoreWindow: return kStoreWindow;
+    case Category::kSourceWait: return kSerialisation;
+    case Category::kFenceStall: return kFenceStall;
+    case Category::kBarrierWait: return kBarrierWait;
+    case Category::kFlagWait: return kFlagWait;
+    case Category::kPoll: return kPoll;
+    case Category::kRemoteRead: return kRemoteRead;
+    case Category::kLocalCopy: return kLocalCopy;
+    case Category::kCompute: return kCompute;
+    case Category::kIdle:
+    case Category::kCount: break;
+  }
+  return kPeerLate;
+}
+
+// Where the walk is; plain data, so that it can go from process to process.
+struct Walk {
+  std::uint32_t rank;
+  std::uint32_t core;
+  emu::Time time;
+  emu::Time floor;  // the slowest device's kernel start
+  bool done;
+  emu::Time parts[kParts];
+};
+
+const KernelRecord* find_record(DeviceProcess& device, std::uint32_t operation, std::uint32_t iteration) {
+  for (const KernelRecord& record : device.records()) {
+    if (record.operation == operation && record.iteration == iteration) return &record;
+  }
+  return nullptr;
+}
+
+class Walker {
+ public:
+  Walker(Cluster& cluster, Walk& walk, std::vector<PathStep>& steps, std::uint32_t operation,
+         std::uint32_t iteration)
+      : cluster_(cluster), walk_(walk), steps_(steps), operation_(operation), iteration_(iteration) {}
+
+  // Walks until the path leaves this process or ends.
+  void advance() {
+    while (!walk_.done && cluster_.is_local(walk_.rank)) step();
+  }
+
+ private:
+  // Charges [max(from, floor), time] to `part` and goes there.
+  void take(std::uint32_t part, emu::Time from) {
+    const emu::Time to = std::min(walk_.time, std::max(from, walk_.floor));
+    walk_.parts[part] += walk_.time - to;
+    if (steps_.size() < CriticalPath::kMaxSteps && to < walk_.time) {
+      steps_.push_back({walk_.rank, walk_.core, part, to, walk_.time});
+    }
+    walk_.time = to;
+    if (walk_.time <= walk_.floor) walk_.done = true;
+  }
+
+  void step() {
+    const KernelRecord* record = find_record(cluster_.device(walk_.rank), operation_, iteration_);
+    if (record == nullptr) throw emu::InvariantError("a kernel on the critical path left no record");
+    const Timeline& timeline = record->timelines[walk_.core];
+    if (walk_.time <= timeline.start) {
+      take(kPeerLate, walk_.floor);
+      return;
+    }
+    const auto& segments = timeline.segments;
+    const auto it = std::lower_bound(
+        segments.begin(), segments.end(), walk_.time,
+        [](const Segment& segment, emu::Time time) { return segment.end < time; });
+    if (it == segments.end()) throw emu::InvariantError("the critical path left a core's timeline");
+    const emu::Time start = it == segments.begin() ? timeline.start : std::prev(it)->end;
+    const std::uint32_t part = part_of(it->category);
+    if (it->cause == kNoCause) {
+      take(part, start);
+      return;
+    }
+    const Cause& cause = timeline.causes[it->cause];
+    if (cause.time <= start || cause.time > walk_.time) {
+      take(part, start);
+    } else if (cause.journey.device == fabric::kNoNode) {
+      take(part, cause.time);
+      walk_.core = cause.core;
+    } else {
+      take(part, cause.time);
+      follow(cause.journey);
+    }
+  }
+
+  // Backwards along a packet's journey to the moment its core began to issue.
+  void follow(const fabric::Journey& journey) {
+    if (walk_.done) return;
+    const emu::Time end = walk_.time;
+    emu::Time rest = end - journey.issued - journey.latency - journey.issuing;
+    for (const emu::Time queued : journey.queueing) rest -= queued;
+    take(kHopLatency, end - journey.latency);
+    for (std::size_t i = 0; i < journey.queueing.size() && !walk_.done; ++i) {
+      if (journey.queueing[i] > 0) {
+        take(static_cast<std::uint32_t>(kFirstQueueing + i), walk_.time - journey.queueing[i]);
+      }
+    }
+    if (!walk_.done && rest > 0) take(kSerialisation, walk_.time - rest);
+    if (!walk_.done) take(kIssue, journey.issued);
+    walk_.rank = cluster_.rank_at(journey.device);
+    walk_.core = journey.core;
+  }
+
+  Cluster& cluster_;
+  Walk& walk_;
+  std::vector<PathStep>& steps_;
+  const std::uint32_t operation_;
+  const std::uint32_t iteration_;
+};
+
+}  // namespace
+
+std::vector<std::string> part_names(const fabric::Topology& topology) {
+  std::vector<std::string> names = {"launch",      "issue",        "serialisation", "hop_latency",
+                                    "store_window", "fence_stall", "proxy_queue",   "barrier_wait",
+                                    "flag_wait",   "poll",         "remote_read",   "local_copy",
+                                    "compute",     "peer_late"};
+  for (const std::string& link_class : topology.link_classes) names.push_back("queueing_" + link_class);
+  return names;
+}
+
+CriticalPath critical_path(Cluster& cluster, std::uint32_t operation, std::uint32_t iteration) {
+  const emu::ProcessGroup& processes = cluster.processes();
+  // The slowest device: largest latency, then smallest rank.
+  struct Slowest {
+    emu::Time latency = -1;
+    Walk walk{};
+  } mine;
+  for (std::uint32_t rank = 0; rank < cluster.ranks(); ++rank) {
+    if (!cluster.is_local(rank)) continue;
+    const KernelRecord* record = find_record(cluster.device(rank), operation, iteration);
+    if (record == nullptr || record->end - record->start <= mine.latency) continue;
+    mine.latency = record->end - record->start;
+    mine.walk = Walk{rank, record->last_core, record->end, record->start, false, {}};
+  }
+  Slowest slowest;
+  for (const auto& part : processes.all_gather(std::as_bytes(std::span<const Slowest, 1>(&mine, 1)))) {
+    Slowest other;
+    std::memcpy(&other, part.data(), sizeof(other));
+    if (other.latency > slowest.latency) slowest = other;
+  }
+  CriticalPath path;
+  path.rank = slowest.walk.rank;
+  Walk walk = slowest.walk;
+  walk.done = slowest.latency <= 0;
+  while (!walk.done) {
+    const int owner = cluster.process_of(walk.rank);
+    if (owner == processes.rank()) Walker(cluster, walk, path.steps, operation, iteration).advance();
+    processes.broadcast(std::as_writable_bytes(std::span<Walk, 1>(&walk, 1)), owner);
+  }
+  path.parts.assign(walk.parts, walk.parts + kParts);
+  path.parts.resize(kFirstQueueing + cluster.topology().link_classes.size());
+  std::reverse(path.steps.begin(), path.steps.end());
+  return path;
+}
+
+}  // namespace orrery::devices

@@ -1,0 +1,37 @@
+// The critical path of an operation: from the slowest device's last core backwards to that device's kernel
+// start, through whatever each wait waited for (design section 9). Its parts sum to the latency exactly.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "devices/cluster.h"
+#include "emu/time.h"
+
+namespace orrery::devices {
+
+/// One stretch of the path, in order of time when listed.
+struct PathStep {
+  std::uint32_t rank;
+  std::uint32_t core;
+  std::uint32_t part;  // index into part_names()
+  emu::Time from;
+  emu::Time to;
+};
+
+struct CriticalPath {
+  std::uint32_t rank = 0;           // the slowest device
+  std::vector<emu::Time> parts;     // one per part_names()
+  std::vector<PathStep> steps;      // at most kMaxSteps, latest last
+  static constexpr std::size_t kMaxSteps = 20000;
+};
+
+/// Names of the parts a path is made of: launch, issue, serialisation, queueing_<link class> …
+std::vector<std::string> part_names(const fabric::Topology& topology);
+
+/// Collective. The path of kernel (operation, iteration); every device must have its record.
+CriticalPath critical_path(Cluster& cluster, std::uint32_t operation, std::uint32_t iteration);
+
+}  // namespace orrery::devices

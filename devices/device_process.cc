@@ -1,0 +1,232 @@
+#include "devices/device_process.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "emu/errors.h"
+
+namespace orrery::devices {
+
+namespace {
+constexpr fabric::Address kGranule = 32;
+constexpr std::uint32_t kSmallWrite = 64;
+constexpr std::size_t kTornReadsKept = 8;
+}  // namespace
+
+DeviceProcess::DeviceProcess(emu::Engine& engine, fabric::Network& network, const Costs& costs,
+                             const std::vector<fabric::NodeId>& ports, std::uint32_t rank,
+                             std::uint64_t memory_bytes, const fabric::Adversary& adversary)
+    : engine_(engine),
+      network_(network),
+      costs_(costs),
+      ports_(ports),
+      rank_(rank),
+      node_(ports[rank]),
+      memory_(memory_bytes),
+      visibility_(engine, network.fabric(), memory_, *this, node_, network.topology().devices,
+                  StorePort::channels(network.fabric(), costs), adversary),
+      port_(engine, network, memory_, costs, node_, static_cast<std::uint32_t>(ports.size())) {
+  cores_.reserve(costs.cores);
+  for (std::uint32_t core = 0; core < costs.cores; ++core) cores_.emplace_back(*this, core);
+}
+
+void DeviceProcess::handle(const emu::Event& event) {
+  switch (event.kind) {
+    case kResumeKind:
+      cores_[event.as<std::uint32_t>()].resume();
+      break;
+    case StorePort::kInjectKind:
+      port_.inject(event.as<std::uint32_t>(), event.time);
+      break;
+    case fabric::kHeadArrival:  // on its way to another device
+      network_.forward(node_, event.time, event.as<fabric::Packet>());
+      break;
+    case fabric::kDelivery: {
+      const auto& packet = event.as<fabric::Packet>();
+      if (packet.kind == fabric::PacketKind::kGetRequest) {
+        port_.reply(packet, event.time);
+      } else {
+        visibility_.deliver(packet);
+      }
+      break;
+    }
+    case fabric::kBlockVisible:
+      visibility_.block_due(event.as<fabric::Packet>());
+      break;
+    case fabric::kAcknowledgement: {
+      const auto& packet = event.as<fabric::Packet>();
+      cores_[port_.acknowledge(packet.put)].acknowledged(packet);
+      break;
+    }
+    case kStreamKind:
+      event.as<std::coroutine_handle<>>().resume();
+      stream_.rethrow_if_failed();
+      break;
+    default:
+      throw emu::InvariantError("a device got an event of an unknown kind");
+  }
+}
+
+// --- Kernels ---
+
+void DeviceProcess::start_stream(emu::Task stream, emu::Time start) {
+  stream_ = std::move(stream);
+  engine_.schedule(node_, node_, start, kStreamKind).as<std::coroutine_handle<>>() = stream_.handle();
+}
+
+void DeviceProcess::wake_stream(std::coroutine_handle<> stream, emu::Time delay) {
+  engine_.schedule(node_, node_, engine_.now() + delay, kStreamKind).as<std::coroutine_handle<>>() =
+      stream;
+}
+
+void DeviceProcess::launch(const KernelCall& call, std::coroutine_handle<> stream) {
+  kernel_ = KernelRecord{};
+  kernel_.operation = call.operation;
+  kernel_.iteration = call.iteration;
+  kernel_.start = engine_.now();
+  finished_cores_ = 0;
+  stream_handle_ = stream;
+  kernel_cores_ = call.cores;
+  program_ = call.program;
+  for (std::uint32_t core = 0; core < kernel_cores_; ++core) {
+    cores_[core].launch(program_(cores_[core]), kernel_.start);
+  }
+}
+
+void DeviceProcess::core_finished(std::uint32_t core) {
+  kernel_.last_core = core;
+  if (++finished_cores_ < kernel_cores_) return;
+  kernel_.end = engine_.now();
+  for (std::uint32_t each = 0; each < kernel_cores_; ++each) {
+    kernel_.timelines.push_back(cores_[each].take_timeline());
+    kernel_.timelines.back().append(Category::kIdle, kernel_.end);
+  }
+  records_.push_back(std::move(kernel_));
+  wake_stream(stream_handle_, 0);
+}
+
+// --- Barrier, memory bandwidth, watches ---
+
+void DeviceProcess::arrive_at_barrier(std::uint32_t core) {
+  at_barrier_.push_back(core);
+  if (at_barrier_.size() < kernel_cores_) return;
+  ++counters_.barriers;
+  const emu::Time now = engine_.now();
+  const emu::Time release = now + costs_.barrier + costs_.barrier_per_core * kernel_cores_;
+  Cause cause;
+  cause.core = core;
+  cause.time = now;
+  for (const std::uint32_t each : at_barrier_) {
+    cores_[each].timeline().append(Category::kBarrierWait, release, cause);
+    cores_[each].resume_at(release);
+  }
+  at_barrier_.clear();
+}
+
+emu::Time DeviceProcess::take_hbm(emu::Time now, std::uint64_t bytes) {
+  hbm_free_ = std::max(now, hbm_free_) + costs_.hbm.serialisation(bytes);
+  return costs_.hbm.unlimited() ? now : hbm_free_;
+}
+
+void DeviceProcess::add_watch(std::uint32_t core, fabric::Address first, fabric::Address last) {
+  watches_.push_back({first, last, core});
+  watched_first_ = std::min(watched_first_, first);
+  watched_last_ = std::max(watched_last_, last);
+}
+
+void DeviceProcess::remove_watch(std::uint32_t core) {
+  std::erase_if(watches_, [core](const Watch& watch) { return watch.core == core; });
+  if (watches_.empty()) {
+    watched_first_ = ~fabric::Address{0};
+    watched_last_ = 0;
+  }
+}
+
+std::string DeviceProcess::last_writer(fabric::Address address) const {
+  const auto it = last_writes_.find(address / kGranule);
+  if (it == last_writes_.end()) return "none";
+  return fmt::format("device {} core {} at {:.3f} us", rank_at(it->second.device), it->second.core,
+                     emu::to_us(it->second.time));
+}
+
+std::uint32_t DeviceProcess::rank_at(fabric::NodeId node) const {
+  const auto it = std::find(ports_.begin(), ports_.end(), node);
+  return static_cast<std::uint32_t>(it - ports_.begin());
+}
+
+void DeviceProcess::count_put(std::uint32_t rank, std::uint64_t bytes, fabric::PacketKind kind,
+                              bool immediate) {
+  if (kind == fabric::PacketKind::kAtomicAdd) {
+    ++counters_.atomics;
+  } else if (immediate) {
+    ++counters_.signals;
+  } else {
+    ++counters_.puts;
+  }
+  counters_.bytes_put += bytes;
+  const fabric::Fabric& fabric = network_.fabric();
+  kernel_.wire_bytes +=
+      bytes + (bytes + fabric.packet_bytes() - 1) / fabric.packet_bytes() * fabric.header_bytes();
+  const int hops = network_.routing().switches(node_, ports_[rank]);
+  ++counters_.puts_by_hops[std::min<std::size_t>(static_cast<std::size_t>(std::max(hops, 0)),
+                                                 Counters::kHopClasses - 1)];
+}
+
+// --- What arrives ---
+
+void DeviceProcess::on_visible(const fabric::Packet& packet, fabric::Address address,
+                               std::uint32_t bytes) {
+  read_log_.written(address, bytes);
+  if (bytes <= kSmallWrite) {
+    last_writes_[address / kGranule] = {packet.source, packet.core, engine_.now()};
+  }
+  if (address >= watched_last_ || address + bytes <= watched_first_) return;
+  for (std::size_t i = 0; i < watches_.size(); ++i) {
+    const Watch& watch = watches_[i];
+    if (address < watch.last && address + bytes > watch.first) {
+      cores_[watch.core].visible(packet, address, bytes);
+    }
+  }
+}
+
+void DeviceProcess::on_complete(const fabric::Packet& packet) {
+  if (packet.kind == fabric::PacketKind::kGetReply) {
+    cores_[packet.put].replied(packet);
+    return;
+  }
+  if (packet.kind != fabric::PacketKind::kPut || packet.put_bytes <= kSmallWrite) return;
+  // Of a put of several pieces only the last fragment is checked.
+  const auto torn =
+      packet.contiguous
+          ? read_log_.completed(packet.address - packet.offset - packet.block, packet.put_bytes, packet,
+                                engine_.now())
+          : read_log_.completed(packet.address, packet.bytes, packet, engine_.now());
+  if (!torn) return;
+  ++torn_read_count_;
+  if (torn_reads_.size() < kTornReadsKept) torn_reads_.push_back(*torn);
+}
+
+void DeviceProcess::on_acknowledge(const fabric::Packet& packet) {
+  if (packet.kind == fabric::PacketKind::kGetReply) return;
+  const emu::Time latency = packet.path_latency;
+  fabric::Packet& acknowledgement =
+      engine_.schedule(node_, packet.source, engine_.now() + latency, fabric::kAcknowledgement)
+          .as<fabric::Packet>();
+  acknowledgement = packet;
+  acknowledgement.journey.latency += latency;
+}
+
+std::vector<std::string> DeviceProcess::waiting() const {
+  std::vector<std::string> lines;
+  for (const Core& core : cores_) {
+    const std::string what = core.waiting();
+    if (!what.empty()) {
+      lines.push_back(fmt::format("device {} core {} (operation {}, iteration {}): {}", rank_,
+                                  core.index(), kernel_.operation, kernel_.iteration, what));
+    }
+  }
+  return lines;
+}
+
+}  // namespace orrery::devices

@@ -1,0 +1,162 @@
+// A device as a logical process: its memory, its cores, its port, and the kernels that run on it.
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "devices/core.h"
+#include "devices/costs.h"
+#include "devices/counters.h"
+#include "devices/store_port.h"
+#include "emu/engine.h"
+#include "emu/task.h"
+#include "fabric/memory.h"
+#include "fabric/network.h"
+#include "fabric/read_log.h"
+#include "fabric/visibility.h"
+
+namespace orrery::devices {
+
+/// One kernel's run on one device.
+struct KernelRecord {
+  std::uint32_t operation = 0;
+  std::uint32_t iteration = 0;
+  emu::Time start = 0;  // launch
+  emu::Time end = 0;    // its last core's end
+  std::uint32_t last_core = 0;
+  std::uint64_t wire_bytes = 0;  // put by the kernel's cores, packet headers included
+  std::vector<Timeline> timelines;
+};
+
+class DeviceProcess final : public emu::LogicalProcess, private fabric::VisibilitySink {
+ public:
+  static constexpr std::uint32_t kResumeKind = fabric::kFirstDeviceKind + 1;
+  static constexpr std::uint32_t kStreamKind = fabric::kFirstDeviceKind + 2;
+
+  /// `ports`: the node of every rank; `rank`: this device's.
+  DeviceProcess(emu::Engine& engine, fabric::Network& network, const Costs& costs,
+                const std::vector<fabric::NodeId>& ports, std::uint32_t rank, std::uint64_t memory_bytes,
+                const fabric::Adversary& adversary);
+
+  void handle(const emu::Event& event) override;
+
+  // --- Kernels ---
+  /// The device's stream: kernels one after the other. Started at virtual time `start`.
+  void start_stream(emu::Task stream, emu::Time start);
+  bool stream_done() const { return stream_.done(); }
+  void rethrow_if_failed() const { stream_.rethrow_if_failed(); }
+
+  struct KernelCall {
+    DeviceProcess& device;
+    std::uint32_t operation;
+    std::uint32_t iteration;
+    std::uint32_t cores;
+    std::function<emu::Task(Core&)> program;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> stream) { device.launch(*this, stream); }
+    void await_resume() const noexcept {}
+  };
+  /// Runs `program` on the first `cores` cores (0: all); awaited by the stream until the last one ended.
+  KernelCall kernel(std::uint32_t operation, std::uint32_t iteration, std::uint32_t cores,
+                    std::function<emu::Task(Core&)> program) {
+    return {*this, operation, iteration, cores == 0 ? costs_.cores : cores, std::move(program)};
+  }
+  /// Cores of the running kernel.
+  std::uint32_t kernel_cores() const { return kernel_cores_; }
+  struct Sleep {
+    DeviceProcess& device;
+    emu::Time duration;
+    bool await_ready() const noexcept { return duration == 0; }
+    void await_suspend(std::coroutine_handle<> stream) { device.wake_stream(stream, duration); }
+    void await_resume() const noexcept {}
+  };
+  /// The stream pauses.
+  Sleep sleep(emu::Time duration) { return {*this, duration}; }
+
+  // --- State ---
+  emu::Engine& engine() { return engine_; }
+  fabric::Network& network() { return network_; }
+  const Costs& costs() const { return costs_; }
+  fabric::Memory& memory() { return memory_; }
+  const fabric::Memory& memory() const { return memory_; }
+  fabric::ReadLog& read_log() { return read_log_; }
+  StorePort& port() { return port_; }
+  Counters& counters() { return counters_; }
+  std::uint32_t rank() const { return rank_; }
+  std::uint32_t ranks() const { return static_cast<std::uint32_t>(ports_.size()); }
+  fabric::NodeId node_of(std::uint32_t rank) const { return ports_[rank]; }
+  fabric::NodeId node() const { return node_; }
+  std::uint32_t rank_at(fabric::NodeId node) const;
+  std::deque<KernelRecord>& records() { return records_; }
+  const std::vector<fabric::TornRead>& torn_reads() const { return torn_reads_; }
+  std::uint64_t torn_read_count() const { return torn_read_count_; }
+
+  // --- For the cores ---
+  void add_watch(std::uint32_t core, fabric::Address first, fabric::Address last);
+  void remove_watch(std::uint32_t core);
+  void arrive_at_barrier(std::uint32_t core);
+  void core_finished(std::uint32_t core);
+  void count_put(std::uint32_t rank, std::uint64_t bytes, fabric::PacketKind kind, bool immediate);
+  /// Takes `bytes` of the device's shared memory bandwidth from `now`; returns when they are through.
+  emu::Time take_hbm(emu::Time now, std::uint64_t bytes);
+  std::string last_writer(fabric::Address address) const;
+  const std::vector<std::uint32_t>& at_barrier() const { return at_barrier_; }
+
+  /// Hang report: a line per core that waits; empty if none does.
+  std::vector<std::string> waiting() const;
+
+ private:
+  void launch(const KernelCall& call, std::coroutine_handle<> stream);
+  void wake_stream(std::coroutine_handle<> stream, emu::Time delay);
+  void on_visible(const fabric::Packet& packet, fabric::Address address, std::uint32_t bytes) override;
+  void on_complete(const fabric::Packet& packet) override;
+  void on_acknowledge(const fabric::Packet& packet) override;
+
+  struct Watch {
+    fabric::Address first;
+    fabric::Address last;
+    std::uint32_t core;
+  };
+  struct LastWrite {
+    fabric::NodeId device;
+    std::uint32_t core;
+    emu::Time time;
+  };
+
+  emu::Engine& engine_;
+  fabric::Network& network_;
+  const Costs& costs_;
+  const std::vector<fabric::NodeId>& ports_;
+  const std::uint32_t rank_;
+  const fabric::NodeId node_;
+  fabric::Memory memory_;
+  fabric::Visibility visibility_;
+  fabric::ReadLog read_log_;
+  StorePort port_;
+  std::vector<Core> cores_;
+  Counters counters_;
+  emu::Time hbm_free_ = 0;
+
+  std::vector<Watch> watches_;
+  fabric::Address watched_first_ = ~fabric::Address{0};
+  fabric::Address watched_last_ = 0;
+  std::unordered_map<fabric::Address, LastWrite> last_writes_;  // small writes only, by 32-byte granule
+
+  std::vector<std::uint32_t> at_barrier_;
+  std::uint32_t kernel_cores_ = 0;
+  std::uint32_t finished_cores_ = 0;
+  KernelRecord kernel_;
+  std::function<emu::Task(Core&)> program_;  // of the running kernel: its captures outlive the coroutines
+  emu::Task stream_;
+  std::coroutine_handle<> stream_handle_;
+  std::deque<KernelRecord> records_;
+  std::vector<fabric::TornRead> torn_reads_;
+  std::uint64_t torn_read_count_ = 0;
+};
+
+}  // namespace orrery::devices

@@ -1,0 +1,227 @@
+#include "devices/store_port.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "emu/errors.h"
+
+namespace orrery::devices {
+
+using fabric::Fabric;
+using fabric::Packet;
+using fabric::PacketKind;
+
+std::uint32_t StorePort::channels(const Fabric& fabric, const Costs& costs) {
+  switch (fabric.order_scope()) {
+    case Fabric::NONE: return 0;
+    case Fabric::DEVICE_PAIR: return 1;
+    case Fabric::CORE_PAIR:
+    case Fabric::QUEUE_PAIR: return costs.cores;
+  }
+  return 0;
+}
+
+StorePort::StorePort(emu::Engine& engine, fabric::Network& network, fabric::Memory& memory,
+                     const Costs& costs, fabric::NodeId node, std::uint32_t ranks)
+    : engine_(engine),
+      network_(network),
+      memory_(memory),
+      costs_(costs),
+      node_(node),
+      packet_bytes_(network.fabric().packet_bytes()),
+      block_bytes_(network.fabric().atomic_block_bytes()),
+      choice_per_packet_(network.fabric().choice_per() == Fabric::PACKET),
+      scope_(network.fabric().order_scope()),
+      channels_(channels(network.fabric(), costs)),
+      pipes_(costs.service_core_put > 0 ? 1 : costs.cores),
+      sequences_(std::size_t{ranks} * channels_, 0) {}
+
+std::uint32_t StorePort::acquire() {
+  if (free_.empty()) {
+    free_.push_back(static_cast<std::uint32_t>(puts_.size()));
+    puts_.emplace_back();
+  }
+  const std::uint32_t number = free_.back();
+  free_.pop_back();
+  return number;
+}
+
+PutHandle StorePort::submit(const StoreRequest& request, emu::Time start) {
+  const std::uint32_t number = acquire();
+  Put& put = puts_[number];
+  put.pieces.assign(request.pieces.begin(), request.pieces.end());
+  put.has_immediate = !request.immediate.empty();
+  if (put.has_immediate) {
+    std::memcpy(put.immediate.data(), request.immediate.data(), request.immediate.size());
+  }
+  put.piece = 0;
+  put.offset = 0;
+  put.packets = 0;
+  put.bytes = 0;
+
+  Packet& head = put.head;
+  head = Packet{};
+  head.source = node_;
+  head.destination = request.destination;
+  head.put = number;
+  head.kind = request.kind;
+  head.core = static_cast<std::uint16_t>(request.core);
+  head.issued = request.issued;
+  head.contiguous = request.pieces.size() == 1;
+  for (const Piece& piece : request.pieces) head.put_bytes += piece.bytes;
+  if (head.put_bytes == 0) throw emu::InvariantError("a put of no bytes");
+  if (channels_ > 0) {
+    head.ordered = true;
+    head.channel = static_cast<std::uint16_t>(scope_ == Fabric::DEVICE_PAIR ? 0 : request.core);
+    head.sequence = sequences_[std::size_t{request.destination_rank} * channels_ + head.channel]++;
+  } else {
+    head.sequence = unordered_sequence_++;
+  }
+  head.journey.device = node_;
+  head.journey.core = request.core;
+  head.journey.issued = request.issued;
+
+  Pipe* pipe = &pipes_[0];
+  if (costs_.service_core_put > 0) {
+    service_free_ = std::max(start, service_free_) + costs_.service_core_put;
+    start = service_free_;
+  } else {
+    pipe = &pipes_[request.core];
+  }
+  head.journey.issuing = start - request.issued;
+  put.choice_base = choices_++;
+  return {stream(number, *pipe, start)};
+}
+
+void StorePort::reply(const Packet& request, emu::Time now) {
+  const std::uint32_t number = acquire();
+  Put& put = puts_[number];
+  put.pieces.assign(1, Piece{request.payload, request.address, request.put_bytes});
+  put.has_immediate = false;
+  put.piece = 0;
+  put.offset = 0;
+  put.packets = 0;
+  put.bytes = 0;
+  Packet& head = put.head;
+  head = Packet{};
+  head.source = node_;
+  head.destination = request.source;
+  head.put = request.put;
+  head.put_bytes = request.put_bytes;
+  head.kind = PacketKind::kGetReply;
+  head.core = request.core;
+  head.issued = request.issued;
+  head.sequence = unordered_sequence_++;
+  head.journey = request.journey;  // the reply goes on where the request arrived
+  put.choice_base = choices_++;
+  // The port serves gets by itself, packets back to back, with no core's pipe in between.
+  while (put.piece < put.pieces.size()) send_next(number, now);
+  free_.push_back(number);
+}
+
+void StorePort::request(fabric::NodeId destination, std::uint32_t core, fabric::Address from,
+                        fabric::Address to, std::uint32_t bytes, emu::Time issued, emu::Time start) {
+  Packet packet;
+  packet.source = node_;
+  packet.destination = destination;
+  packet.address = from;
+  packet.payload = to;
+  packet.put_bytes = bytes;
+  packet.put = core;
+  packet.kind = PacketKind::kGetRequest;
+  packet.core = static_cast<std::uint16_t>(core);
+  packet.issued = issued;
+  packet.choice = network_.choice(node_, destination, choices_++);
+  packet.journey.device = node_;
+  packet.journey.core = core;
+  packet.journey.issued = issued;
+  packet.journey.issuing = start - issued;
+  network_.inject(start, packet);
+}
+
+// Cuts at the destination's block borders, so that no atomic block is spread over two packets.
+std::uint32_t StorePort::next_packet_bytes(const Put& put) const {
+  const Piece& piece = put.pieces[put.piece];
+  const std::uint32_t left = piece.bytes - put.offset;
+  if (left <= packet_bytes_) {
+    const auto into = static_cast<std::uint32_t>((piece.to + put.offset) % block_bytes_);
+    if (into + left <= packet_bytes_ || into == 0) return left;
+  }
+  const auto into = static_cast<std::uint32_t>((piece.to + put.offset) % block_bytes_);
+  return std::min(left, packet_bytes_ - into);
+}
+
+// Reserves the pipe for the whole put and schedules its first packet's departure. Returns the time at
+// which the last packet will have left.
+emu::Time StorePort::stream(std::uint32_t number, Pipe& pipe, emu::Time start) {
+  Put& put = puts_[number];
+  const emu::Time first = std::max(start, pipe.free);
+  if (costs_.core_store.unlimited()) {
+    pipe.free = first;
+    engine_.schedule(node_, node_, first, kInjectKind).as<std::uint32_t>() = number;
+    return first;
+  }
+  emu::Time total = 0;
+  std::uint32_t first_bytes = 0;
+  const std::uint32_t piece = put.piece;
+  const std::uint32_t offset = put.offset;
+  while (put.piece < put.pieces.size()) {
+    const std::uint32_t bytes = next_packet_bytes(put);
+    if (first_bytes == 0) first_bytes = bytes;
+    total += costs_.core_store.serialisation(bytes);
+    put.offset += bytes;
+    if (put.offset == put.pieces[put.piece].bytes) {
+      ++put.piece;
+      put.offset = 0;
+    }
+  }
+  put.piece = piece;
+  put.offset = offset;
+  pipe.free = first + total;
+  engine_.schedule(node_, node_, first + costs_.core_store.serialisation(first_bytes), kInjectKind)
+      .as<std::uint32_t>() = number;
+  return pipe.free;
+}
+
+void StorePort::inject(std::uint32_t number, emu::Time now) {
+  send_next(number, now);
+  const Put& put = puts_[number];
+  if (costs_.core_store.unlimited()) {
+    while (put.piece < put.pieces.size()) send_next(number, now);
+  } else if (put.piece < put.pieces.size()) {
+    engine_.schedule(node_, node_, now + costs_.core_store.serialisation(next_packet_bytes(put)),
+                     kInjectKind)
+        .as<std::uint32_t>() = number;
+  }
+}
+
+void StorePort::send_next(std::uint32_t number, emu::Time now) {
+  Put& put = puts_[number];
+  const Piece& piece = put.pieces[put.piece];
+  const std::uint32_t bytes = next_packet_bytes(put);
+  Packet packet = put.head;
+  packet.address = piece.to + put.offset;
+  packet.bytes = bytes;
+  packet.offset = put.bytes;
+  packet.choice = network_.choice(node_, packet.destination,
+                                  choice_per_packet_ && put.packets > 0 ? choices_++ : put.choice_base);
+  const std::span<const std::byte> source =
+      put.has_immediate ? std::span<const std::byte>(put.immediate.data() + put.offset, bytes)
+                        : std::as_const(memory_).view(piece.from + put.offset, bytes);
+  packet.payload = engine_.send_payload(packet.destination, source);
+  ++put.packets;
+  put.bytes += bytes;
+  put.offset += bytes;
+  if (put.offset == piece.bytes) {
+    ++put.piece;
+    put.offset = 0;
+  }
+  network_.inject(now, packet);
+}
+
+std::uint32_t StorePort::acknowledge(std::uint32_t number) {
+  free_.push_back(number);
+  return puts_[number].head.core;
+}
+
+}  // namespace orrery::devices

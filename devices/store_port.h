@@ -1,0 +1,109 @@
+// A device's load/store port: streams puts from the cores into the fabric, packet by packet.
+//
+// A put's packets leave the issuing core's pipe one after the other at the core's store rate; each reads its
+// source bytes when it leaves and is then at the first link. With a service core all puts of the device go
+// one by one through that core's queue and pipe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "devices/costs.h"
+#include "emu/engine.h"
+#include "fabric/memory.h"
+#include "fabric/network.h"
+#include "fabric/packet.h"
+
+namespace orrery::devices {
+
+/// A contiguous part of a put.
+struct Piece {
+  fabric::Address to;     // at the destination
+  fabric::Address from;   // at the source
+  std::uint32_t bytes;
+};
+
+/// A put in progress, as its issuer sees it.
+struct PutHandle {
+  emu::Time locally_complete = 0;  // its source may be reused from then on
+};
+
+/// A request to the port. `immediate` data, if any, was taken at issue and needs no source.
+struct StoreRequest {
+  fabric::NodeId destination = 0;
+  std::uint32_t destination_rank = 0;
+  std::uint32_t core = 0;
+  fabric::PacketKind kind = fabric::PacketKind::kPut;
+  std::span<const Piece> pieces;
+  std::span<const std::byte> immediate;  // at most kMaxImmediate
+  emu::Time issued = 0;                  // the core began to issue
+  static constexpr std::size_t kMaxImmediate = 64;
+};
+
+class StorePort {
+ public:
+  static constexpr std::uint32_t kInjectKind = fabric::kFirstDeviceKind + 0;
+
+  StorePort(emu::Engine& engine, fabric::Network& network, fabric::Memory& memory, const Costs& costs,
+            fabric::NodeId node, std::uint32_t ranks);
+
+  /// Begins a put at time `start` (≥ now: the core's issue cost has been paid then).
+  PutHandle submit(const StoreRequest& request, emu::Time start);
+  /// Answers a get: streams [from, from + bytes) to `request.source` at once.
+  void reply(const fabric::Packet& request, emu::Time now);
+  /// Asks `destination` for `bytes` at `from` there, to be put at `to` here.
+  void request(fabric::NodeId destination, std::uint32_t core, fabric::Address from, fabric::Address to,
+               std::uint32_t bytes, emu::Time issued, emu::Time start);
+
+  /// A packet of put `number` leaves its pipe (kInjectKind).
+  void inject(std::uint32_t number, emu::Time now);
+
+  /// The put's core, after which the put is forgotten.
+  std::uint32_t acknowledge(std::uint32_t number);
+
+  /// Channels that a source device has, by the fabric's order scope.
+  static std::uint32_t channels(const fabric::Fabric& fabric, const Costs& costs);
+
+ private:
+  struct Put {
+    fabric::Packet head;      // what all its packets share
+    std::vector<Piece> pieces;
+    std::array<std::byte, StoreRequest::kMaxImmediate> immediate;
+    bool has_immediate;
+    std::uint32_t piece;      // next packet: its piece and its offset there
+    std::uint32_t offset;
+    std::uint64_t choice_base;
+    std::uint32_t packets;    // sent
+    std::uint32_t bytes;      // sent
+  };
+  struct Pipe {
+    emu::Time free = 0;
+  };
+
+  std::uint32_t acquire();
+  std::uint32_t next_packet_bytes(const Put& put) const;
+  emu::Time stream(std::uint32_t number, Pipe& pipe, emu::Time start);
+  void send_next(std::uint32_t number, emu::Time now);
+
+  emu::Engine& engine_;
+  fabric::Network& network_;
+  fabric::Memory& memory_;
+  const Costs& costs_;
+  const fabric::NodeId node_;
+  const std::uint32_t packet_bytes_;
+  const std::uint32_t block_bytes_;
+  const bool choice_per_packet_;
+  const fabric::Fabric::OrderScope scope_;
+  const std::uint32_t channels_;
+  std::vector<Pipe> pipes_;  // per core; only the first with a service core
+  emu::Time service_free_ = 0;
+  std::vector<std::uint32_t> sequences_;  // per destination rank and channel
+  std::uint32_t unordered_sequence_ = 0;
+  std::uint64_t choices_ = 0;
+  std::vector<Put> puts_;
+  std::vector<std::uint32_t> free_;
+};
+
+}  // namespace orrery::devices

@@ -1,0 +1,124 @@
+// The verbs of a device program that take virtual time, apart from waiting for slots (wait.h).
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "devices/operation.h"
+#include "devices/store_port.h"
+#include "devices/timeline.h"
+
+namespace orrery::devices {
+
+/// Spends time on something that nobody else influences.
+class SpendOperation : public Operation {
+ public:
+  SpendOperation(Category category, emu::Time duration) : category_(category), duration_(duration) {}
+  bool begin(Core& core) override;
+  std::string describe(const Core&) const override { return "spending time"; }
+  void result() const {}
+
+ private:
+  Category category_;
+  emu::Time duration_;
+};
+
+/// Issues a put, a flag store or an atomic: waits for room in the window of outstanding stores, pays the
+/// issue cost, hands over to the store port.
+class PutOperation : public Operation {
+ public:
+  PutOperation(std::uint32_t rank, const Piece& piece) : rank_(rank), piece_(piece) {}
+  PutOperation(std::uint32_t rank, std::span<const Piece> pieces) : rank_(rank), pieces_(pieces) {}
+  /// Immediate data of at most StoreRequest::kMaxImmediate bytes.
+  PutOperation(std::uint32_t rank, fabric::Address to, std::span<const std::byte> data,
+               fabric::PacketKind kind)
+      : rank_(rank),
+        kind_(kind),
+        immediate_bytes_(static_cast<std::uint32_t>(data.size())),
+        piece_{to, 0, static_cast<std::uint32_t>(data.size())} {
+    std::memcpy(immediate_.data(), data.data(), data.size());
+  }
+  bool begin(Core& core) override;
+  void on_acknowledge(Core& core, const fabric::Packet& packet) override;
+  std::string describe(const Core& core) const override;
+  PutHandle result() const { return handle_; }
+
+ private:
+  bool start(Core& core);
+
+  std::uint32_t rank_;
+  fabric::PacketKind kind_ = fabric::PacketKind::kPut;
+  std::uint32_t immediate_bytes_ = 0;
+  bool started_ = false;
+  Piece piece_{};
+  std::span<const Piece> pieces_;  // empty: the one piece_
+  PutHandle handle_;
+  std::array<std::byte, StoreRequest::kMaxImmediate> immediate_;
+};
+
+/// Waits until all earlier puts of this core are acknowledged (quiet); without `drain` only pays the cost
+/// of a fence that the fabric's order makes enough.
+class QuietOperation : public Operation {
+ public:
+  explicit QuietOperation(bool drain) : drain_(drain) {}
+  bool begin(Core& core) override;
+  void on_acknowledge(Core& core, const fabric::Packet& packet) override;
+  std::string describe(const Core& core) const override;
+  void result() const {}
+
+ private:
+  bool drain_;
+};
+
+/// Reads remote memory into local memory and waits for all of it.
+class GetOperation : public Operation {
+ public:
+  GetOperation(std::uint32_t rank, fabric::Address from, fabric::Address to, std::uint32_t bytes)
+      : rank_(rank), from_(from), to_(to), bytes_(bytes) {}
+  bool begin(Core& core) override;
+  bool advance(Core& core) override;
+  void on_reply(Core& core, const fabric::Packet& packet) override;
+  std::string describe(const Core& core) const override;
+  void result() const {}
+
+ private:
+  std::uint32_t rank_;
+  fabric::Address from_;
+  fabric::Address to_;
+  std::uint32_t bytes_;
+  emu::Time issued_ = 0;
+  enum class Step { kIssuing, kWaiting, kDone } step_ = Step::kIssuing;
+};
+
+/// Copies within the device's memory chunk by chunk, or streams between memory and the core (to == from:
+/// no bytes move, one direction of traffic).
+class CopyOperation : public Operation {
+ public:
+  CopyOperation(fabric::Address to, fabric::Address from, std::uint64_t bytes)
+      : to_(to), from_(from), bytes_(bytes) {}
+  bool begin(Core& core) override;
+  bool advance(Core& core) override;
+  std::string describe(const Core&) const override { return "copying"; }
+  void result() const {}
+
+ private:
+  void next_chunk(Core& core, emu::Time start);
+
+  fabric::Address to_;
+  fabric::Address from_;
+  std::uint64_t bytes_;
+  std::uint64_t done_ = 0;
+  std::uint32_t chunk_ = 0;
+};
+
+/// Meets all other cores of the kernel.
+class BarrierOperation : public Operation {
+ public:
+  bool begin(Core& core) override;
+  std::string describe(const Core& core) const override;
+  void result() const {}
+};
+
+}  // namespace orrery::devices

@@ -1,0 +1,14 @@
+// "Did you mean …?": the known name nearest to a mistyped one.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace orrery::emu {
+
+/// The candidate with the fewest edits (insert, delete, replace; case ignored) to `word`, at most a
+/// third of its length and at least one; empty if none is that near. The first of equals wins.
+std::string near_match(std::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace orrery::emu

@@ -1,0 +1,74 @@
+#include "fabric/network.h"
+
+#include <algorithm>
+
+#include "emu/errors.h"
+#include "emu/random.h"
+
+namespace orrery::fabric {
+
+Network::Network(emu::Engine& engine, const Topology& topology, const Routing& routing,
+                 const Fabric& fabric)
+    : engine_(engine),
+      topology_(topology),
+      routing_(routing),
+      fabric_(fabric),
+      self_latency_(emu::from_ns(fabric.self_latency_ns())),
+      header_bytes_(fabric.header_bytes()),
+      uses_(topology.links.size()) {}
+
+void Network::forward(NodeId node, emu::Time head, const Packet& packet) {
+  const auto [id, choice] = routing_.next_step(node, packet.destination, packet.choice);
+  if (id == kNoLink) {
+    throw emu::InvariantError("no path from " + topology_.names[node] + " to " +
+                              topology_.names[packet.destination]);
+  }
+  const Link& link = topology_.links[id];
+  LinkUse& use = uses_[id];
+  const std::uint32_t wire_bytes = packet.bytes + header_bytes_;
+  const emu::Time start = std::max(head, use.free);
+  const emu::Time tail = std::max(start + link.rate.serialisation(wire_bytes), head + packet.tail_lag);
+  use.free = tail;
+  use.busy += tail - start;
+  use.waited += start - head;
+  use.bytes += wire_bytes;
+  ++use.packets;
+
+  const bool last = link.to == packet.destination;
+  emu::Event& event = engine_.schedule(node, link.to, (last ? tail : start) + link.latency,
+                                       last ? kDelivery : kHeadArrival);
+  Packet& next = event.as<Packet>();
+  next = packet;
+  next.choice = choice;
+  next.tail_lag = tail - start;
+  next.journey.queueing[link.link_class] += start - head;
+  next.journey.latency += link.latency;
+  next.path_latency += link.latency;
+}
+
+void Network::inject(emu::Time now, const Packet& packet) {
+  if (packet.destination != packet.source) {
+    forward(packet.source, now, packet);
+    return;
+  }
+  Packet& self = engine_.schedule(packet.source, packet.source, now + self_latency_, kDelivery)
+                     .as<Packet>();
+  self = packet;
+  self.journey.latency += self_latency_;
+  self.path_latency += self_latency_;
+}
+
+std::uint32_t Network::choice(NodeId source, NodeId destination, std::uint64_t n) const {
+  switch (fabric_.plane_choice()) {
+    case Fabric::SINGLE:
+      return 0;
+    case Fabric::HASH:
+      return static_cast<std::uint32_t>(
+          emu::combine64(emu::combine64(source, destination), n) >> 40);
+    case Fabric::ROUND_ROBIN:
+      break;
+  }
+  return static_cast<std::uint32_t>(n);
+}
+
+}  // namespace orrery::fabric

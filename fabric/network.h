@@ -1,0 +1,69 @@
+// Links in motion: packets served first come, first served in each direction, cut-through.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "emu/engine.h"
+#include "fabric/packet.h"
+#include "fabric/routing.h"
+#include "fabric/topology.h"
+
+namespace orrery::fabric {
+
+/// What a link carried; its sender's state alone.
+struct LinkUse {
+  emu::Time free = 0;     // when the next packet's head may enter
+  emu::Time busy = 0;     // time spent serving
+  emu::Time waited = 0;   // queueing that packets saw here
+  std::uint64_t bytes = 0;
+  std::uint64_t packets = 0;
+};
+
+/// The links of a topology on an engine whose first logical processes are the topology's nodes.
+class Network {
+ public:
+  Network(emu::Engine& engine, const Topology& topology, const Routing& routing, const Fabric& fabric);
+
+  /// Sends a packet whose head is at `node` at time `head` over the next link of its path: its head leaves
+  /// at max(head, link free), its tail at max(head out + bytes / rate, tail in). Schedules the head's
+  /// arrival at the next node, or the tail's if that is the destination. `node` ≠ destination.
+  void forward(NodeId node, emu::Time head, const Packet& packet);
+
+  /// Sends `packet`, complete at its source at `now`, on its way; to its own device after self_latency.
+  void inject(emu::Time now, const Packet& packet);
+
+  /// The number that picks a path for the `n`-th packet or put from `source` to `destination`.
+  std::uint32_t choice(NodeId source, NodeId destination, std::uint64_t n) const;
+
+  const Fabric& fabric() const { return fabric_; }
+  const Topology& topology() const { return topology_; }
+  const Routing& routing() const { return routing_; }
+  emu::Time self_latency() const { return self_latency_; }
+  const LinkUse& use(LinkId link) const { return uses_[link]; }
+
+ private:
+  emu::Engine& engine_;
+  const Topology& topology_;
+  const Routing& routing_;
+  const Fabric& fabric_;
+  const emu::Time self_latency_;
+  const std::uint32_t header_bytes_;
+  std::vector<LinkUse> uses_;
+};
+
+/// A switch: hands packets on.
+class Switch final : public emu::LogicalProcess {
+ public:
+  Switch(Network& network, NodeId node) : network_(network), node_(node) {}
+  void handle(const emu::Event& event) override {
+    network_.forward(node_, event.time, event.as<Packet>());
+  }
+
+ private:
+  Network& network_;
+  NodeId node_;
+};
+
+}  // namespace orrery::fabric

@@ -1,0 +1,63 @@
+// What travels through the fabric: one packet of a put, an atomic, a get request, or an acknowledgement.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "emu/event.h"
+#include "emu/time.h"
+#include "fabric/topology.h"
+
+namespace orrery::fabric {
+
+/// A byte offset in a device's memory.
+using Address = std::uint64_t;
+
+/// Kinds of events that reach a node from the fabric; a device's own kinds start at kFirstDeviceKind.
+enum EventKind : std::uint32_t {
+  kHeadArrival = 0,   // a packet's head is at a node on its way
+  kDelivery = 1,      // a packet's tail is at its destination
+  kBlockVisible = 2,  // an adversary's delayed block
+  kAcknowledgement = 3,
+  kFirstDeviceKind = 16,
+};
+
+enum class PacketKind : std::uint8_t { kPut, kAtomicAdd, kGetRequest, kGetReply };
+
+/// Why a packet is visible when it is: enough to explain the time and to go on at its origin. The time from
+/// `issued` to visibility is issuing + latency + queueing + serialisation (the remainder). A packet that
+/// channel order held back takes over the journey of the put that it waited for.
+struct Journey {
+  emu::Time issued = 0;    // the core began to issue
+  emu::Time issuing = 0;   // issue cost and waiting for a service core
+  emu::Time latency = 0;   // links' latencies
+  std::array<emu::Time, Topology::kMaxLinkClasses> queueing = {};
+  NodeId device = kNoNode;
+  std::uint32_t core = 0;
+};
+
+struct Packet {
+  NodeId source = kNoNode;
+  NodeId destination = kNoNode;
+  Address address = 0;          // at the destination
+  std::uint64_t payload = 0;    // reference for PayloadStore; a get request: the requester's address
+  std::uint32_t bytes = 0;      // of this packet
+  std::uint32_t put_bytes = 0;  // of the whole put; a get request: bytes wanted
+  std::uint32_t put = 0;        // the sender's number for the put (a get: the requester's)
+  std::uint32_t sequence = 0;   // of the put in its channel
+  std::uint32_t offset = 0;     // of this packet in the put, in bytes
+  std::uint16_t channel = 0;    // of the source device; meaning depends on the order scope
+  std::uint16_t core = 0;       // that issued the put
+  PacketKind kind = PacketKind::kPut;
+  bool ordered = false;
+  bool contiguous = true;       // the put is one range: it starts at address - offset - block
+  std::uint32_t choice = 0;     // among equal paths
+  std::uint32_t block = 0;      // of the payload buffer: first byte that this fragment covers
+  emu::Time issued = 0;         // when the core did
+  emu::Time path_latency = 0;   // links' latencies so far: the acknowledgement's way back
+  emu::Time tail_lag = 0;       // tail behind head, at the head's arrival
+  Journey journey;
+};
+static_assert(sizeof(Packet) <= emu::Event::kBodyBytes);
+
+}  // namespace orrery::fabric

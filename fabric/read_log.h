@@ -1,0 +1,62 @@
+// Which ranges of a device's memory were read as complete, and when: the truth that claims are held against.
+//
+// A reader says "these bytes are complete" (consume, accept). The claim is false when a put into the range
+// had been issued by then and was not wholly visible yet. The put itself finds out when it completes: the
+// only moment at which one logical process knows both.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "emu/time.h"
+#include "fabric/packet.h"
+
+namespace orrery::fabric {
+
+struct TornRead {
+  Address address;
+  std::uint64_t bytes;
+  NodeId writer;
+  std::uint32_t writer_core;
+  emu::Time issued;
+  emu::Time visible;
+  std::uint32_t reader_core;
+  emu::Time read;
+};
+
+class ReadLog {
+ public:
+  /// Core `reader` takes [address, address + bytes) as complete at `time`.
+  void claim(Address address, std::uint64_t bytes, std::uint32_t reader, emu::Time time);
+
+  /// The put that `last` completes, into [address, address + bytes), is wholly visible at `visible`. The
+  /// earliest false claim on it, if any.
+  std::optional<TornRead> completed(Address address, std::uint64_t bytes, const Packet& last,
+                                    emu::Time visible) const;
+
+  /// The range's contents are given up: reading it is an error until it is written again.
+  void discard(Address address, std::uint64_t bytes);
+  /// True if a part of the range was discarded and not written since.
+  bool is_discarded(Address address, std::uint64_t bytes) const;
+  /// New contents: the range may be read again.
+  void written(Address address, std::uint64_t bytes) {
+    if (!discarded_.empty()) erase(discarded_, address, bytes);
+  }
+
+ private:
+  struct Claim {
+    Address end;
+    emu::Time time;
+    std::uint32_t reader;
+  };
+  using Ranges = std::map<Address, Claim>;
+  static void erase(Ranges& ranges, Address address, std::uint64_t bytes);
+
+  Ranges claims_;
+  Ranges discarded_;
+};
+
+}  // namespace orrery::fabric

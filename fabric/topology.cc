@@ -1,0 +1,27 @@
+#include "fabric/topology.h"
+
+#include "emu/errors.h"
+#include "emu/text_config.h"
+#include "fabric/generators/generators.h"
+
+namespace orrery::fabric {
+
+Topology build_topology(const Fabric& fabric, const std::string& where) {
+  emu::check_ranges(fabric, where);
+  switch (fabric.generator_case()) {
+    case Fabric::kClos:
+      return build_clos(fabric.clos(), where);
+    case Fabric::kFullMesh:
+      return build_full_mesh(fabric.full_mesh(), where);
+    case Fabric::kStar:
+      return build_star(fabric.star(), where);
+    case Fabric::kExplicitGraph:
+      return build_explicit(fabric.explicit_graph(), where);
+    case Fabric::GENERATOR_NOT_SET:
+      break;
+  }
+  throw emu::ConfigError(where, "fabric", "no generator",
+                         "one of clos, full_mesh, star, explicit_graph");
+}
+
+}  // namespace orrery::fabric

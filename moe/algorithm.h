@@ -1,0 +1,79 @@
+// An algorithm: a layout of device memory, the programs of its operations, and how to check what they did.
+//
+// Adding one takes one file in moe/algorithms/ and its registration line:
+//   ORRERY_ALGORITHM(mine, "mine", "what it is, in a line", Mine, {{"option", "default", "help", {}}})
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "devices/core.h"
+#include "devices/device_process.h"
+#include "emu/task.h"
+#include "moe/options.h"
+#include "moe/problem.h"
+
+namespace orrery::moe {
+
+/// What a check of one device's operation found.
+struct Verdict {
+  bool ok = true;
+  std::string what;            // the first difference, in words, if not ok
+  std::uint64_t digest = 0;    // over the operation's output bytes on this device; 0 if it has none
+};
+
+/// One run of an algorithm on all devices of this process. Programs of all its devices share the object:
+/// state that changes belongs into device memory.
+class Algorithm {
+ public:
+  virtual ~Algorithm() = default;
+
+  /// Names of the operations of one iteration, in the order in which a device runs them.
+  virtual std::vector<std::string> operations() const = 0;
+  /// Address space of a device: every offset of the layout lies below.
+  virtual std::uint64_t memory_bytes() const = 0;
+  /// Bytes that `device` will touch at most over the run: for the check against the host's memory.
+  virtual std::uint64_t touched_bytes(std::uint32_t device) const = 0;
+  /// Payload that the operation must move in all of an iteration, in bytes: rows without any overhead.
+  virtual std::uint64_t useful_bytes(std::uint32_t operation, std::uint32_t iteration) const = 0;
+  /// Cores that run an operation; 0: all of the device.
+  virtual std::uint32_t cores(std::uint32_t /*operation*/, std::uint32_t /*iteration*/) const { return 0; }
+
+  /// Before the first kernel: constants in the device's memory. Costs no virtual time.
+  virtual void set_up(devices::DeviceProcess& /*device*/) {}
+  /// Before an iteration's first operation: its inputs in the device's memory. Costs no virtual time.
+  virtual void prepare(devices::DeviceProcess& device, std::uint32_t iteration) = 0;
+  /// What each core runs.
+  virtual emu::Task program(devices::Core& core, std::uint32_t operation, std::uint32_t iteration) = 0;
+  /// When the device's kernel has ended: is its output right (R10)? Looks at this device's memory alone.
+  virtual Verdict verify(devices::DeviceProcess& device, std::uint32_t operation,
+                         std::uint32_t iteration) = 0;
+};
+
+struct AlgorithmEntry {
+  std::string name;
+  std::string description;
+  std::vector<OptionSpec> options;
+  std::function<std::unique_ptr<Algorithm>(const Problem&, const Options&)> make;
+};
+
+/// All registered algorithms, by name.
+const std::vector<AlgorithmEntry>& algorithms();
+/// Throws ConfigError for an unknown name, listing the known ones.
+const AlgorithmEntry& find_algorithm(const std::string& name);
+/// Called by the registration line.
+bool register_algorithm(AlgorithmEntry entry);
+
+#define ORRERY_ALGORITHM(id, name, description, Type, ...)                                      \
+  extern const bool orrery_algorithm_##id;                                                      \
+  const bool orrery_algorithm_##id = ::orrery::moe::register_algorithm(                         \
+      {name, description, std::vector<::orrery::moe::OptionSpec>(__VA_ARGS__),                  \
+       [](const ::orrery::moe::Problem& problem, const ::orrery::moe::Options& options)         \
+           -> std::unique_ptr<::orrery::moe::Algorithm> {                                       \
+         return std::make_unique<Type>(problem, options);                                       \
+       }});
+
+}  // namespace orrery::moe

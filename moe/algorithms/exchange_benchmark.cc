@@ -1,0 +1,84 @@
+#include "moe/algorithms/exchange_benchmark.h"
+
+#include <fmt/format.h>
+
+#include "emu/digest.h"
+#include "moe/pattern.h"
+
+namespace orrery::moe {
+
+using devices::Core;
+
+ExchangeBenchmark::ExchangeBenchmark(const Problem& problem, const Options& options, std::uint32_t rounds)
+    : problem_(problem),
+      bytes_(static_cast<std::uint32_t>(options.number("bytes", 1, std::uint64_t{1} << 30))),
+      rounds_(rounds) {}
+
+void ExchangeBenchmark::make_layout(std::uint32_t max_slots) {
+  max_slots_ = max_slots;
+  stride_ = align_up(bytes_, 512);
+  out_ = layout_.region(max_slots * stride_, Layout::kHugePage);
+  in_ = layout_.region(std::uint64_t{rounds_} * max_slots * stride_, Layout::kHugePage);
+  flags_ = layout_.region(std::uint64_t{max_slots} * kFlagStride);
+}
+
+std::uint64_t ExchangeBenchmark::touched_bytes(std::uint32_t device) const {
+  const std::uint64_t rounds = std::min(rounds_, problem_.iterations);
+  return targets(device).size() * stride_ + slots(device) * (stride_ * rounds + kFlagStride);
+}
+
+std::uint64_t ExchangeBenchmark::useful_bytes(std::uint32_t, std::uint32_t) const {
+  std::uint64_t puts = 0;
+  for (std::uint32_t device = 0; device < problem_.devices; ++device) puts += targets(device).size();
+  return puts * bytes_;
+}
+
+void ExchangeBenchmark::set_up(devices::DeviceProcess& device) {
+  device.memory().expect_dense(out_, max_slots_ * stride_);
+  device.memory().expect_dense(in_, std::uint64_t{rounds_} * max_slots_ * stride_);
+}
+
+void ExchangeBenchmark::prepare(devices::DeviceProcess& device, std::uint32_t iteration) {
+  const auto peers = targets(device.rank());
+  for (std::uint32_t slot = 0; slot < peers.size(); ++slot) {
+    fill_pattern(problem_.seed, iteration, device.rank(), peers[slot],
+                 device.memory().view(out(slot), bytes_));
+  }
+}
+
+emu::Task ExchangeBenchmark::program(Core& core, std::uint32_t, std::uint32_t iteration) {
+  const std::uint32_t round = iteration % rounds_;
+  const std::vector<std::uint32_t> peers = targets(core.rank());
+  devices::PutHandle last;
+  for (std::uint32_t slot = 0; slot < peers.size(); ++slot) {
+    last = co_await core.put(peers[slot], in(round, slot), out(slot), bytes_);
+    co_await core.fence();
+    co_await core.store(peers[slot], flag(slot), std::uint32_t{iteration + 1});
+  }
+  const std::uint32_t expected = slots(core.rank());
+  const auto writer = [this, &core](std::uint32_t slot) {
+    return fmt::format("device {}", source_of(core.rank(), slot));
+  };
+  const devices::Slots all{flags_, 4, kFlagStride, expected, 0};
+  co_await core.wait_until(all, devices::word_at_least(iteration + 1), writer);
+  for (std::uint32_t slot = 0; slot < expected; ++slot) core.accept(in(round, slot), bytes_);
+  // The next iteration's input may not overwrite a source that is still being read.
+  co_await core.wait_local(last);
+}
+
+Verdict ExchangeBenchmark::verify(devices::DeviceProcess& device, std::uint32_t, std::uint32_t iteration) {
+  Verdict verdict;
+  for (std::uint32_t slot = 0; slot < slots(device.rank()); ++slot) {
+    const std::uint32_t source = source_of(device.rank(), slot);
+    const auto bytes = std::as_const(device.memory()).view(in(iteration % rounds_, slot), bytes_);
+    if (verdict.ok &&
+        !matches_pattern(problem_.seed, iteration, source, device.rank(), bytes, scratch_)) {
+      verdict.ok = false;
+      verdict.what = fmt::format("the {} bytes from device {} are not what it sent", bytes_, source);
+    }
+    verdict.digest = emu::digest_bytes(bytes, verdict.digest);
+  }
+  return verdict;
+}
+
+}  // namespace orrery::moe

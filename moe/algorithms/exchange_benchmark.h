@@ -1,0 +1,60 @@
+// What p2p, ring and alltoall share: every device puts `bytes` to some peers, each followed by a flag, and
+// waits for the flags of those that put to it. They differ in who the peers are.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "moe/algorithm.h"
+#include "moe/layout.h"
+
+namespace orrery::moe {
+
+class ExchangeBenchmark : public Algorithm {
+ public:
+  /// `rounds` buffers in turn: an iteration may begin while peers are still up to rounds-1 behind.
+  ExchangeBenchmark(const Problem& problem, const Options& options, std::uint32_t rounds);
+
+  std::vector<std::string> operations() const override { return {"put"}; }
+  std::uint64_t memory_bytes() const override { return layout_.bytes(); }
+  std::uint64_t touched_bytes(std::uint32_t device) const override;
+  std::uint64_t useful_bytes(std::uint32_t operation, std::uint32_t iteration) const override;
+  std::uint32_t cores(std::uint32_t, std::uint32_t) const override { return 1; }
+  void set_up(devices::DeviceProcess& device) override;
+  void prepare(devices::DeviceProcess& device, std::uint32_t iteration) override;
+  emu::Task program(devices::Core& core, std::uint32_t operation, std::uint32_t iteration) override;
+  Verdict verify(devices::DeviceProcess& device, std::uint32_t operation,
+                 std::uint32_t iteration) override;
+
+ protected:
+  /// Peers that `device` puts to, in order of issue. The n-th put lands in slot n of the peer's buffer.
+  virtual std::vector<std::uint32_t> targets(std::uint32_t device) const = 0;
+  /// The device whose put lands in slot n of `device`.
+  virtual std::uint32_t source_of(std::uint32_t device, std::uint32_t slot) const = 0;
+  /// Slots of `device` that peers put into.
+  virtual std::uint32_t slots(std::uint32_t device) const = 0;
+  /// Called by the constructor of the concrete benchmark.
+  void make_layout(std::uint32_t max_slots);
+
+  const Problem& problem_;
+
+ private:
+  fabric::Address out(std::uint32_t slot) const { return out_ + slot * stride_; }
+  fabric::Address in(std::uint32_t round, std::uint32_t slot) const {
+    return in_ + (std::uint64_t{round} * max_slots_ + slot) * stride_;
+  }
+  fabric::Address flag(std::uint32_t slot) const { return flags_ + slot * std::uint64_t{kFlagStride}; }
+
+  static constexpr std::uint32_t kFlagStride = 512;  // the largest atomic block of any shipped fabric
+  std::uint32_t bytes_;
+  std::uint32_t rounds_;
+  std::uint32_t max_slots_ = 0;
+  std::uint64_t stride_ = 0;
+  Layout layout_;
+  fabric::Address out_ = 0;
+  fabric::Address in_ = 0;
+  fabric::Address flags_ = 0;
+  std::vector<std::byte> scratch_;
+};
+
+}  // namespace orrery::moe

@@ -1,0 +1,93 @@
+// What every dispatch/combine algorithm shares: the layer's buffers, its inputs, the experts between dispatch
+// and combine, and the checks of both (R10). An algorithm adds its windows and the two programs.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "moe/algorithm.h"
+#include "moe/layout.h"
+#include "moe/quantise.h"
+#include "moe/reference.h"
+
+namespace orrery::moe {
+
+class MoeLayer : public Algorithm {
+ public:
+  enum Operation : std::uint32_t { kDispatch, kExperts, kCombine };
+
+  std::vector<std::string> operations() const override { return {"dispatch", "experts", "combine"}; }
+  std::uint64_t memory_bytes() const override { return layout_.bytes(); }
+  std::uint64_t touched_bytes(std::uint32_t device) const override;
+  std::uint64_t useful_bytes(std::uint32_t operation, std::uint32_t iteration) const override;
+  std::uint32_t cores(std::uint32_t operation, std::uint32_t) const override {
+    return operation == kExperts ? 1 : 0;
+  }
+  void set_up(devices::DeviceProcess& device) override;
+  void prepare(devices::DeviceProcess& device, std::uint32_t iteration) override;
+  emu::Task program(devices::Core& core, std::uint32_t operation, std::uint32_t iteration) override;
+  Verdict verify(devices::DeviceProcess& device, std::uint32_t operation,
+                 std::uint32_t iteration) override;
+
+ protected:
+  MoeLayer(const Problem& problem, Precision precision);
+
+  virtual emu::Task dispatch(devices::Core& core, std::uint32_t iteration) = 0;
+  virtual emu::Task combine(devices::Core& core, std::uint32_t iteration) = 0;
+
+  // --- Sizes ---
+  std::uint32_t payload_bytes() const { return payload_bytes_; }      // of a dispatched row
+  std::uint32_t output_row_bytes() const { return 2 * problem_.hidden(); }  // bf16
+  std::uint32_t local_experts(std::uint32_t device) const { return problem_.placement.count(device); }
+  std::uint32_t max_local_experts() const { return problem_.placement.max_local(); }
+  std::uint32_t tokens(std::uint32_t device, std::uint32_t iteration) const {
+    return problem_.tables[iteration].tokens(device);
+  }
+  std::uint64_t rows(std::uint32_t device, std::uint32_t iteration) const;
+
+  // --- Buffers of a device. Rows of expanded, scales, tags and outputs: by local expert, then source, then
+  // the order in which the source lists them. ---
+  fabric::Address input(std::uint32_t token) const { return input_ + std::uint64_t{token} * output_row_bytes(); }
+  fabric::Address ids() const { return ids_; }          // int32 [token][k], -1 masked
+  fabric::Address weights() const { return weights_; }  // float [token][k]
+  fabric::Address expanded(std::uint64_t row) const { return expanded_ + row * payload_bytes_; }
+  fabric::Address scale(std::uint64_t row) const { return scales_ + row * sizeof(float); }
+  fabric::Address tag(std::uint64_t row) const { return tags_ + row * sizeof(RowTag); }
+  fabric::Address expert_rows(std::uint32_t local) const { return expert_rows_ + local * std::uint64_t{4}; }
+  fabric::Address expert_output(std::uint64_t row) const { return outputs_ + row * output_row_bytes(); }
+  fabric::Address output(std::uint32_t token) const {
+    return output_ + std::uint64_t{token} * output_row_bytes();
+  }
+
+  /// Writes the payload of an input row (quantised or not) to `out`; returns its scale (0 for bf16).
+  float encode(std::span<const std::uint16_t> row, std::span<std::byte> out) const;
+
+  const Problem& problem_;
+  const Precision precision_;
+  Layout layout_;
+
+ private:
+  emu::Task run_experts(devices::Core& core, std::uint32_t iteration);
+  emu::Time expert_time(std::uint32_t device, std::uint32_t iteration) const;
+  Verdict verify_dispatch(devices::DeviceProcess& device, std::uint32_t iteration);
+  Verdict verify_combine(devices::DeviceProcess& device, std::uint32_t iteration);
+
+  std::uint32_t payload_bytes_;
+  std::uint64_t max_rows_;
+  fabric::Address input_;
+  fabric::Address ids_;
+  fabric::Address weights_;
+  fabric::Address expanded_;
+  fabric::Address scales_;
+  fabric::Address tags_;
+  fabric::Address expert_rows_;
+  fabric::Address outputs_;
+  fabric::Address output_;
+  ReferenceScratch scratch_;
+  std::vector<std::uint16_t> row_;
+  std::vector<std::byte> encoded_;
+};
+
+}  // namespace orrery::moe

@@ -1,0 +1,300 @@
+#include "moe/run.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <fstream>
+
+#include "devices/cluster.h"
+#include "emu/errors.h"
+#include "emu/transport.h"
+#include "moe/algorithm.h"
+#include "moe/gate.h"
+#include "moe/measurement.h"
+#include "moe/trace.h"
+#include "moe/workload.h"
+
+namespace orrery::moe {
+
+namespace {
+
+using devices::Cluster;
+using devices::DeviceProcess;
+
+constexpr std::size_t kFailuresListed = 8;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Bytes that this host can still give, or 0 if it does not say.
+std::uint64_t available_memory() {
+  std::ifstream in("/proc/meminfo");
+  std::string word;
+  while (in >> word) {
+    if (word == "MemAvailable:") {
+      std::uint64_t kib = 0;
+      in >> kib;
+      return kib * 1024;
+    }
+  }
+  return 0;
+}
+
+Problem make_problem(const RunConfig& config, const devices::Costs& costs) {
+  const std::uint32_t devices = config.devices;
+  std::vector<RoutingTable> tables;
+  std::vector<Arrivals> arrivals;
+  std::unique_ptr<Trace> trace;
+  if (config.workload.gate().kind() == Gate::TRACE) {
+    trace = std::make_unique<Trace>(Trace::load(config.workload));
+  }
+  for (std::uint32_t iteration = 0; iteration < config.iterations; ++iteration) {
+    tables.push_back(route(config.workload, devices, config.seed, iteration, trace.get()));
+    arrivals.emplace_back(tables.back());
+  }
+  const ExpertPlacement placement(config.workload.experts(), devices);
+  const bool real = uses_real_ffn(config.workload, tables.front(), placement);
+  return {config.workload,
+          costs,
+          devices,
+          token_bound(config.workload, devices, config.workload_file),
+          config.iterations,
+          config.seed,
+          config.threads,
+          placement,
+          std::move(tables),
+          std::move(arrivals),
+          Experts(config.workload, config.seed, real ? ExpertKind::kSwiGlu : ExpertKind::kCheapTransform)};
+}
+
+// What one process collects while devices run.
+struct Collected {
+  std::vector<std::string> failures;
+  std::uint64_t failure_count = 0;
+  std::vector<std::uint64_t> digests;  // by (device, iteration, operation)
+};
+
+class Driver {
+ public:
+  Driver(const RunConfig& config, Cluster& cluster, Algorithm& algorithm)
+      : config_(config),
+        cluster_(cluster),
+        algorithm_(algorithm),
+        operations_(static_cast<std::uint32_t>(algorithm.operations().size())) {
+    collected_.digests.assign(std::size_t{cluster.ranks()} * config.iterations * operations_, 0);
+    for_each_local([this](DeviceProcess& device) { algorithm_.set_up(device); });
+  }
+
+  // All iterations; the hang report if there was one.
+  std::string run() {
+    if (!config_.align) {
+      for_each_local([this](DeviceProcess& device) {
+        device.start_stream(stream(device, 0, config_.iterations, 0, operations_), 0);
+      });
+      return cluster_.run();
+    }
+    // Aligned: each operation begins everywhere at once, when the one before has ended everywhere.
+    emu::Time start = 0;
+    for (std::uint32_t iteration = 0; iteration < config_.iterations; ++iteration) {
+      for (std::uint32_t operation = 0; operation < operations_; ++operation) {
+        for_each_local([&](DeviceProcess& device) {
+          device.start_stream(stream(device, iteration, iteration + 1, operation, operation + 1), start);
+        });
+        std::string hang = cluster_.run();
+        if (!hang.empty()) return hang;
+        start = cluster_.processes().max(cluster_.engine().now());
+      }
+    }
+    return {};
+  }
+
+  const Collected& collected() const { return collected_; }
+
+ private:
+  template <typename Visit>
+  void for_each_local(Visit&& visit) {
+    for (std::uint32_t rank = 0; rank < cluster_.ranks(); ++rank) {
+      if (cluster_.is_local(rank)) visit(cluster_.device(rank));
+    }
+  }
+
+  // A device's kernels one after the other: no barrier between devices.
+  emu::Task stream(DeviceProcess& device, std::uint32_t first_iteration, std::uint32_t last_iteration,
+                   std::uint32_t first_operation, std::uint32_t last_operation) {
+    emu::RandomStream late(config_.seed, device.rank(), "late start");
+    const auto jitter = static_cast<std::uint64_t>(emu::from_ns(config_.workload.jitter_ns()));
+    for (std::uint32_t iteration = first_iteration; iteration < last_iteration; ++iteration) {
+      if (first_operation == 0) algorithm_.prepare(device, iteration);
+      for (std::uint32_t operation = first_operation; operation < last_operation; ++operation) {
+        const std::uint64_t draw = late.at(std::uint64_t{iteration} * operations_ + operation);
+        auto pause = device.sleep(static_cast<emu::Time>(draw % (jitter + 1)));
+        co_await pause;
+        auto kernel = device.kernel(operation, iteration, algorithm_.cores(operation, iteration),
+                                    [this, operation, iteration](devices::Core& core) {
+                                      return algorithm_.program(core, operation, iteration);
+                                    });
+        co_await kernel;
+        verify(device, operation, iteration);
+      }
+    }
+  }
+
+  void verify(DeviceProcess& device, std::uint32_t operation, std::uint32_t iteration) {
+    const Verdict verdict = algorithm_.verify(device, operation, iteration);
+    collected_.digests[(std::size_t{device.rank()} * config_.iterations + iteration) * operations_ +
+                       operation] = verdict.digest;
+    if (verdict.ok) return;
+    ++collected_.failure_count;
+    if (collected_.failures.size() < kFailuresListed) {
+      collected_.failures.push_back(fmt::format("device {} {} iteration {}: {}", device.rank(),
+                                                algorithm_.operations()[operation], iteration,
+                                                verdict.what));
+    }
+  }
+
+  const RunConfig& config_;
+  Cluster& cluster_;
+  Algorithm& algorithm_;
+  const std::uint32_t operations_;
+  Collected collected_;
+};
+
+std::string describe(const fabric::TornRead& torn, std::uint32_t reader, std::uint32_t writer) {
+  return fmt::format(
+      "torn read on device {}: core {} took {} bytes at {:#x} as complete at {:.3f} us, but a put by device "
+      "{} core {} (issued at {:.3f} us) was visible only at {:.3f} us",
+      reader, torn.reader_core, torn.bytes, torn.address, emu::to_us(torn.read), writer, torn.writer_core,
+      emu::to_us(torn.issued), emu::to_us(torn.visible));
+}
+
+// Failures of all processes in rank order, which is device order; and the digest of all outputs.
+void collect(Cluster& cluster, const Collected& collected, Result& result) {
+  const emu::ProcessGroup& processes = cluster.processes();
+  std::string lines;
+  std::uint64_t failures = collected.failure_count;
+  for (std::uint32_t rank = 0; rank < cluster.ranks(); ++rank) {
+    if (!cluster.is_local(rank)) continue;
+    failures += cluster.device(rank).torn_read_count();
+    for (const fabric::TornRead& torn : cluster.device(rank).torn_reads()) {
+      lines += describe(torn, rank, cluster.rank_at(torn.writer)) + "\n";
+    }
+  }
+  for (const std::string& failure : collected.failures) lines += failure + "\n";
+  std::vector<std::string> all;
+  for (const auto& part : processes.all_gather(std::as_bytes(std::span<const char>(lines)))) {
+    std::string text(reinterpret_cast<const char*>(part.data()), part.size());
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = text.find('\n', at);
+      all.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+  // By text, so that the listing does not depend on how devices are spread over processes.
+  std::sort(all.begin(), all.end());
+  const auto total = static_cast<std::uint64_t>(processes.sum(static_cast<std::int64_t>(failures)));
+  result.set_verified(total == 0);
+  for (std::size_t i = 0; i < all.size() && i < kFailuresListed; ++i) result.add_failures(all[i]);
+  if (total > static_cast<std::uint64_t>(result.failures_size())) {
+    result.add_failures(fmt::format("{} more", total - static_cast<std::uint64_t>(result.failures_size())));
+  }
+
+  std::vector<std::uint64_t> digests(collected.digests.size(), 0);
+  for (const auto& part :
+       processes.all_gather(std::as_bytes(std::span<const std::uint64_t>(collected.digests)))) {
+    for (std::size_t i = 0; i < digests.size(); ++i) {
+      std::uint64_t word;
+      std::memcpy(&word, part.data() + i * sizeof(word), sizeof(word));
+      digests[i] |= word;  // one process alone has it
+    }
+  }
+  emu::RunningDigest digest;
+  for (const std::uint64_t each : digests) digest.add(each);
+  result.set_output_digest(emu::to_hex(digest.value()));
+}
+
+void check_memory(const emu::ProcessGroup& processes, const RunConfig& config, const Algorithm& algorithm) {
+  double needed = 0;
+  for (std::uint32_t device = 0; device < config.devices; ++device) {
+    needed += static_cast<double>(algorithm.touched_bytes(device));
+  }
+  // The processes of one host share its memory.
+  const double share = static_cast<double>(processes.local_size()) / processes.size();
+  const auto available = static_cast<double>(available_memory());
+  if (available > 0 && needed * share > available) {
+    throw emu::ConfigError(
+        config.workload_file, "devices and tokens",
+        fmt::format("{} devices that touch {:.1f} GiB", config.devices, needed * share / (1 << 30)),
+        fmt::format("at most the {:.1f} GiB of memory that this host has left", available / (1 << 30)));
+  }
+}
+
+double peak_rss_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024.0;
+}
+
+}  // namespace
+
+RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
+  const auto begin = std::chrono::steady_clock::now();
+  RunOutcome outcome;
+  Result& result = outcome.result;
+  const devices::Costs costs(config.machine.device());
+  const AlgorithmEntry& entry = find_algorithm(config.algorithm);
+  Options options(entry.options);
+  for (const auto& [field, value] : config.settings) {
+    if (field.rfind("algorithm.", 0) == 0) options.set(field.substr(10), value);
+    (*result.mutable_settings())[field] = value;
+  }
+  const Problem problem = make_problem(config, costs);
+  const std::unique_ptr<Algorithm> algorithm = entry.make(problem, options);
+  check_memory(processes, config, *algorithm);
+
+  devices::ClusterOptions cluster_options;
+  cluster_options.ranks = config.devices;
+  cluster_options.placement = config.placement;
+  cluster_options.memory_bytes = algorithm->memory_bytes();
+  cluster_options.adversary = {config.adversary, config.seed,
+                               emu::from_ns(config.machine.fabric().adversary_delay_ns())};
+  if (config.max_virtual_ms > 0) cluster_options.limit = emu::from_ns(config.max_virtual_ms * 1e6);
+  const auto transport = emu::make_transport(config.transport, processes);
+  Cluster cluster(processes, transport.get(), config.machine, config.machine_file, cluster_options);
+  if (config.progress) {
+    cluster.engine().set_progress([&config](emu::Time now) {
+      config.progress(fmt::format("virtual time {:.1f} us", emu::to_us(now)));
+    });
+  }
+
+  Driver driver(config, cluster, *algorithm);
+  outcome.hang = driver.run();
+
+  result.set_topology(config.machine.name());
+  result.set_workload(config.workload.name());
+  result.set_algorithm(config.algorithm);
+  result.set_devices(config.devices);
+  result.set_tokens(problem.tables.front().max_tokens());
+  result.set_seed(config.seed);
+  result.set_iterations(config.iterations);
+  result.set_placement(config.placement);
+  result.set_align(config.align);
+  if (outcome.hang.empty()) {
+    collect(cluster, driver.collected(), result);
+    measure(cluster, *algorithm, config.iterations, result);
+  }
+  Host& host = *result.mutable_host();
+  host.set_processes(static_cast<std::uint32_t>(processes.size()));
+  host.set_threads(static_cast<std::uint32_t>(config.threads));
+  host.set_transport(transport->name());
+  host.set_events(static_cast<double>(cluster.executed_events()));
+  host.set_wall_seconds(seconds_since(begin));
+  host.set_events_per_second(host.events() / host.wall_seconds());
+  host.set_peak_rss_mib(static_cast<double>(processes.max(static_cast<std::int64_t>(peak_rss_mib()))));
+  return outcome;
+}
+
+}  // namespace orrery::moe

@@ -1,0 +1,46 @@
+// One run: an algorithm on a machine under a workload, verified and measured.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "devices/machine.h"
+#include "emu/process_group.h"
+#include "moe/result.pb.h"
+#include "moe/workload.pb.h"
+
+namespace orrery::moe {
+
+struct RunConfig {
+  devices::Machine machine;
+  std::string machine_file;  // for messages
+  Workload workload;
+  std::string workload_file;
+  std::string algorithm;
+  std::uint32_t devices = 0;
+  std::string placement = "packed";
+  std::uint32_t iterations = 1;
+  std::uint64_t seed = 1;
+  bool align = false;
+  bool adversary = false;
+  double max_virtual_ms = 0;  // 0: no limit
+  int threads = 1;
+  std::string transport = "auto";
+  devices::Overrides settings;  // all of --set; those of the machine and workload are applied already
+  std::function<void(const std::string&)> progress;  // a line now and then; may be empty
+};
+
+/// What came of it. `hang` is the report, if there was one; the result is then incomplete.
+struct RunOutcome {
+  Result result;
+  std::string hang;
+};
+
+/// Collective over `processes`; every process gets the same result (R4), the host section aside. Throws
+/// ConfigError before any work when sizes do not fit (each process the same), TransportError.
+RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config);
+
+}  // namespace orrery::moe

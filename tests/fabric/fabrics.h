@@ -1,0 +1,75 @@
+// Fabrics for the tests: shipped files and short texts.
+#pragma once
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "emu/text_config.h"
+#include "fabric/topology.h"
+
+namespace orrery::fabric {
+
+inline Fabric fabric_of(const std::string& text) {
+  Fabric fabric;
+  emu::parse_text(text, "test", fabric);
+  return fabric;
+}
+
+inline Topology topology_of(const std::string& text) {
+  return build_topology(fabric_of(text), "test");
+}
+
+/// The fabric { … } part of topologies/NAME.textproto. The rest of the file belongs to folders
+/// above.
+inline Fabric shipped_fabric(const std::string& name) {
+  std::ifstream file("topologies/" + name + ".textproto");
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string all = text.str();
+  const std::string open = "\nfabric {";
+  const std::size_t begin = all.find(open);
+  const std::size_t end = all.find("\n}", begin);
+  if (begin == std::string::npos || end == std::string::npos) return {};
+  return fabric_of(all.substr(begin + open.size(), end - begin - open.size()));
+}
+
+/// Every shape the generators make, small enough to check every pair of nodes.
+inline const char* const kSmallFabrics[] = {
+    "star { devices: 1 link { latency_ns: 1 gb_per_s: 1 } }",
+    "star { devices: 9 link { latency_ns: 350 gb_per_s: 50 } }",
+    "clos { nodes: 1 devices_per_node: 4 planes: 3 device_link { latency_ns: 5 gb_per_s: 2 } }",
+    "clos { nodes: 3 devices_per_node: 2 planes: 2 spines_per_plane: 3 device_link { latency_ns: 5 "
+    "gb_per_s: 2 }"
+    " uplink { latency_ns: 7 gb_per_s: 2 } }",
+    "clos { nodes: 4 devices_per_node: 6 planes: 3 spines_per_plane: 2 device_link { latency_ns: 5 "
+    "gb_per_s: 2 }"
+    " uplink { latency_ns: 7 gb_per_s: 2 } devices_per_package: 3 package_link { latency_ns: 1 "
+    "gb_per_s: 9 } }",
+    "clos { nodes: 2 devices_per_node: 1 device_link { latency_ns: 5 gb_per_s: 2 }"
+    " uplink { latency_ns: 7 gb_per_s: 2 } }",
+    "full_mesh { dimensions: 8 links { latency_ns: 1000 gb_per_s: 53.1 } }",
+    "full_mesh { dimensions: [4, 3] links { latency_ns: 3 gb_per_s: 5 } links { latency_ns: 4 "
+    "gb_per_s: 6 } }",
+    "full_mesh { dimensions: [2, 3, 1, 4] links { latency_ns: 3 gb_per_s: 5 } }",
+    "full_mesh { dimensions: [2, 2, 2, 2, 2] links { latency_ns: 3 gb_per_s: 5 } }",
+    // A ring of devices, none of which shares its neighbours.
+    "explicit_graph { devices: ['a', 'b', 'c', 'd', 'e'] cables: ["
+    " {a: 'a' b: 'b' link { latency_ns: 1 gb_per_s: 1 }}, {a: 'b' b: 'c' link { latency_ns: 1 "
+    "gb_per_s: 1 }},"
+    " {a: 'c' b: 'd' link { latency_ns: 1 gb_per_s: 1 }}, {a: 'd' b: 'e' link { latency_ns: 1 "
+    "gb_per_s: 1 }},"
+    " {a: 'e' b: 'a' link { latency_ns: 1 gb_per_s: 1 }} ] }",
+    // Devices that hang on others, parallel cables, a chain of switches named before the near ones.
+    "explicit_graph { devices: ['a', 'b', 'c', 'd'] switches: ['far', 'left', 'right'] cables: ["
+    " {a: 'a' b: 'left' link { latency_ns: 1 gb_per_s: 1 }}, {a: 'left' b: 'a' link { latency_ns: "
+    "1 gb_per_s: 1 }},"
+    " {a: 'b' b: 'left' link { latency_ns: 1 gb_per_s: 1 }}, {a: 'a' b: 'b' link { latency_ns: 1 "
+    "gb_per_s: 1 }},"
+    " {a: 'left' b: 'far' link { latency_ns: 1 gb_per_s: 1 }}, {a: 'right' b: 'far' link { "
+    "latency_ns: 1 gb_per_s: 1 }},"
+    " {a: 'c' b: 'right' link { latency_ns: 1 gb_per_s: 1 }}, {a: 'd' b: 'c' link { latency_ns: 1 "
+    "gb_per_s: 1 }} ] }",
+};
+
+}  // namespace orrery::fabric

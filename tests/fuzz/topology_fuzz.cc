@@ -1,0 +1,43 @@
+// Any bytes as a fabric: a ConfigError or a graph with routes, never anything else.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "emu/errors.h"
+#include "emu/text_config.h"
+#include "fabric/placement.h"
+#include "fabric/routing.h"
+#include "fabric/summary.h"
+
+namespace {
+
+using namespace orrery;
+
+// Graphs within the limits may still take seconds; what matters here is what lies at their edges.
+bool is_small(const fabric::Fabric& fabric) {
+  std::uint64_t mesh = 1;
+  for (const std::uint32_t size : fabric.full_mesh().dimensions()) {
+    if (size > 64 || (mesh *= size == 0 ? 1 : size) > 256) return false;
+  }
+  const fabric::Clos& clos = fabric.clos();
+  return clos.nodes() <= 16 && clos.devices_per_node() <= 32 && clos.planes() <= 8 &&
+         clos.spines_per_plane() <= 8 && fabric.star().devices() <= 256;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fabric::Fabric fabric;
+  try {
+    emu::parse_text(std::string(reinterpret_cast<const char*>(data), size), "fuzz", fabric);
+    emu::check_ranges(fabric, "fuzz");
+    if (!is_small(fabric)) return 0;
+    const fabric::Topology topology = fabric::build_topology(fabric, "fuzz");
+    const fabric::Routing routing(topology);
+    fabric::summarise(topology, routing, fabric);
+    fabric::to_dot(topology);
+    fabric::place(topology, topology.devices, "spread");
+  } catch (const emu::ConfigError&) {
+  }
+  return 0;
+}
