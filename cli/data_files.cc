@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "emu/errors.h"
+#include "emu/near_match.h"
 
 namespace orrery::cli {
 
@@ -46,8 +47,9 @@ std::string find_data_file(const std::string& folder, const std::string& name, c
   }
   const fs::path path = data_folder(folder) / (name + kSuffix);
   if (name.empty() || !fs::exists(path, error)) {
+    const std::vector<std::string> known = data_names(folder);
     throw emu::ConfigError(flag, "", name,
-                           fmt::format("a file, or one of {}", fmt::join(data_names(folder), ", ")));
+                           fmt::format("a file, or one of {}{}", fmt::join(known, ", "), emu::did_you_mean(name, known)));
   }
   return path.string();
 }

@@ -2,13 +2,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/data_files.h"
 #include "devices/machine.h"
 #include "emu/errors.h"
+#include "emu/near_match.h"
 #include "moe/algorithm.h"
+#include "moe/suite.h"
 #include "moe/workload.h"
 
 namespace orrery::cli {
@@ -30,6 +33,12 @@ void list_workloads() {
   }
 }
 
+void list_suites() {
+  for (const std::string& name : data_names("suites")) {
+    fmt::print("{:<20} {}\n", name, moe::load_suite(find_data_file("suites", name, "list")).description());
+  }
+}
+
 void list_algorithms() {
   for (const moe::AlgorithmEntry& entry : moe::algorithms()) {
     fmt::print("{:<12} {}\n", entry.name, entry.description);
@@ -47,14 +56,16 @@ Command add_list(CLI::App& app) {
   auto what = std::make_shared<std::string>();
   command->add_option("what", *what, "topologies, workloads, algorithms or suites")->required();
   return [what](const emu::ProcessGroup& processes) {
-    if (*what != "topologies" && *what != "workloads" && *what != "algorithms" && *what != "suites") {
-      throw emu::ConfigError("list", "", *what, "topologies, workloads, algorithms or suites");
+    const std::vector<std::string> known = {"topologies", "workloads", "algorithms", "suites"};
+    if (std::find(known.begin(), known.end(), *what) == known.end()) {
+      throw emu::ConfigError("orrery list", "", *what,
+                             "topologies, workloads, algorithms or suites" + emu::did_you_mean(*what, known));
     }
     if (processes.rank() != 0) return kOk;
     if (*what == "topologies") list_topologies();
     if (*what == "workloads") list_workloads();
     if (*what == "algorithms") list_algorithms();
-    if (*what == "suites") fmt::print("ub-mesh   Ascend 950 8-NPU mesh: puts, ring, all-to-all\n");
+    if (*what == "suites") list_suites();
     return kOk;
   };
 }

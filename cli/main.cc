@@ -1,22 +1,19 @@
 // The program `orrery`: reads the command line, runs one command, turns errors into exit codes.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/parse_errors.h"
 #include "emu/errors.h"
 #include "emu/process_group.h"
 
 namespace orrery::cli {
 namespace {
-
-struct Entry {
-  CLI::App* app;
-  Command command;
-};
 
 // One message for all processes: each says what it met, the lowest rank that met something prints it.
 int report(const emu::ProcessGroup& processes, int code, const std::string& message) {
@@ -40,18 +37,21 @@ int run_main(int argc, char** argv) {
   try {
     group.emplace(&argc, &argv);
     const emu::ProcessGroup& processes = *group;
-    CLI::App app{"Orrery: a distributed emulator of superpod fabrics"};
+    CLI::App app{"Orrery: a distributed emulator of superpod fabrics", "orrery"};
     app.require_subcommand(1);
+    app.option_defaults()->always_capture_default();
     std::vector<Command> commands = {add_run(app), add_validate(app), add_topo(app), add_list(app)};
     const std::vector<std::string> names = {"run", "validate", "topo", "list"};
     try {
-      app.parse(argc, argv);
+      std::vector<std::string> arguments = join_negative_numbers(argc, argv);
+      std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+      app.parse(arguments);
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) {
         if (processes.rank() == 0) app.exit(error);
         return kOk;
       }
-      return report(processes, kUsage, fmt::format("command line: {}", error.what()));
+      return report(processes, kUsage, explain(error, app).what());
     }
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (app.got_subcommand(names[i])) return run_command(processes, commands[i]);

@@ -3,14 +3,13 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/output_file.h"
 #include "cli/result_json.h"
 #include "cli/result_table.h"
 #include "cli/run_options.h"
-#include "emu/errors.h"
 #include "moe/run.h"
 
 namespace orrery::cli {
@@ -23,14 +22,12 @@ struct RunCommand {
   bool quiet = false;
 
   int operator()(const emu::ProcessGroup& processes) const {
-    moe::RunConfig config = options.to_config();
+    moe::RunConfig config = options.to_config(processes);
+    const OutputFile json(processes, "--json", json_file);
     const bool root = processes.rank() == 0;
     const bool terminal = root && !quiet && isatty(STDERR_FILENO) != 0;
     if (terminal) {
       config.progress = [](const std::string& line) { fmt::print(stderr, "\r{}\033[K", line); };
-    }
-    if (root && !json_file.empty() && !std::ofstream(json_file, std::ios::app)) {
-      throw emu::ConfigError("--json", "", json_file, "a file that can be written");
     }
     const moe::RunOutcome outcome = moe::run(processes, config);
     if (terminal) fmt::print(stderr, "\r\033[K");
@@ -40,20 +37,12 @@ struct RunCommand {
     }
     if (root) {
       if (!quiet) fmt::print("{}", to_table(outcome.result));
-      if (!json_file.empty()) write_json(outcome.result);
+      json.write(to_json(outcome.result));
       if (quiet && !outcome.result.verified()) {
         for (const std::string& failure : outcome.result.failures()) fmt::print(stderr, "FAILED: {}\n", failure);
       }
     }
     return outcome.result.verified() ? kOk : kFailed;
-  }
-
- private:
-  // Beside and then in place of the file, so that a reader never sees half of it.
-  void write_json(const moe::Result& result) const {
-    const std::string beside = json_file + ".part";
-    std::ofstream(beside, std::ios::trunc) << to_json(result);
-    std::rename(beside.c_str(), json_file.c_str());
   }
 };
 

@@ -1,7 +1,9 @@
 #include "cli/run_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -9,6 +11,8 @@
 #include "emu/errors.h"
 #include "emu/text_config.h"
 #include "emu/transport.h"
+#include "emu/near_match.h"
+#include "fabric/placement.h"
 #include "fabric/topology.h"
 #include "moe/algorithm.h"
 #include "moe/workload.h"
@@ -41,6 +45,23 @@ double parse_positive(const std::string& flag, const std::string& text) {
   return value;
 }
 
+const std::vector<std::string> kRoots = {"fabric", "device", "workload", "algorithm"};
+
+// Also before any work, though make_transport would refuse the same.
+void check_transport(const std::string& name, const emu::ProcessGroup& processes) {
+  const std::vector<std::string> known = emu::transport_names();
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    throw emu::ConfigError("--transport", "", name,
+                           fmt::format("one of {}", fmt::join(known, ", ")) + emu::did_you_mean(name, known));
+  }
+  if (name == "local" && processes.size() > 1) {
+    throw emu::ConfigError("--transport", "", name, "auto, ucx, ofi or mpi under mpirun");
+  }
+  if (name == "mpi" && !processes.uses_mpi()) {
+    throw emu::ConfigError("--transport", "", name, "a start by mpirun, or auto, local, ucx or ofi");
+  }
+}
+
 devices::Overrides split_settings(const std::vector<std::string>& settings) {
   devices::Overrides pairs;
   for (const std::string& setting : settings) {
@@ -50,73 +71,93 @@ devices::Overrides split_settings(const std::vector<std::string>& settings) {
     }
     const std::string field = setting.substr(0, equals);
     const std::string root = field.substr(0, field.find('.'));
-    if (root != "fabric" && root != "device" && root != "workload" && root != "algorithm") {
+    if (std::find(kRoots.begin(), kRoots.end(), root) == kRoots.end() || root == field) {
       throw emu::ConfigError("--set", field, setting.substr(equals + 1),
-                             "a path that begins with fabric., device., workload. or algorithm.");
+                             "a path that begins with fabric., device., workload. or algorithm." +
+                                 (root == field ? "" : emu::did_you_mean(root, kRoots)));
     }
     pairs.emplace_back(field, setting.substr(equals + 1));
   }
   return pairs;
 }
 
+// The workload with --tokens and --set on top.
+moe::Workload to_workload(const std::string& file, const std::optional<std::string>& tokens,
+                          const devices::Overrides& settings) {
+  moe::Workload workload = moe::load_workload(file);
+  if (tokens) {
+    workload.set_tokens(static_cast<std::uint32_t>(parse_number("--tokens", *tokens, 0, 1 << 20)));
+    workload.clear_tokens_per_device();
+  }
+  for (const auto& [field, value] : settings) {
+    if (field.rfind("workload.", 0) != 0) continue;
+    if (tokens && (field == "workload.tokens" || field.rfind("workload.tokens_per_device", 0) == 0)) {
+      throw emu::ConfigError("--set", field, value, "not to be given together with --tokens " + *tokens);
+    }
+    emu::set_field(workload, field.substr(9), value, "--set");
+  }
+  emu::check_ranges(workload, file);
+  moe::check_workload(workload, file);
+  return workload;
+}
+
+// An option without a default value; an empty text is a value too.
+void add_optional(CLI::App& app, const std::string& name, std::optional<std::string>& target,
+                  const std::string& help) {
+  app.add_option_function<std::string>(name, [&target](const std::string& text) { target = text; }, help);
+}
+
 }  // namespace
 
 void RunOptions::add_to(CLI::App& app) {
-  app.add_option("--topology", topology, "a shipped topology or a file (orrery list topologies)")->required();
-  app.add_option("--workload", workload, "a shipped workload or a file (orrery list workloads)")
-      ->default_str("tiny");
-  app.add_option("--algorithm", algorithm, "orrery list algorithms")->required();
-  app.add_option("--devices", devices, "devices of the run (default: all of the topology)");
+  app.add_option("--topology", topology, "a shipped topology or a file; see orrery list topologies")
+      ->required();
+  app.add_option("--workload", workload, "a shipped workload or a file; see orrery list workloads");
+  app.add_option("--algorithm", algorithm, "an algorithm; see orrery list algorithms")->required();
+  add_optional(app, "--devices", devices, "devices of the run (default: all of the topology)");
   app.add_option("--placement", placement, "packed, spread, or a list of ports such as 0-7,16");
-  app.add_option("--tokens", tokens, "tokens per device (default: the workload's)");
+  add_optional(app, "--tokens", tokens, "tokens per device (default: the workload's)");
   app.add_option("--set", settings, "path.to.field=value; fabric., device., workload., algorithm.")
       ->allow_extra_args(false);
   app.add_option("--iterations", iterations, "how often the layer runs");
   app.add_flag("--align", align, "start each operation everywhere at once");
   app.add_option("--seed", seed, "of inputs, routing and the adversary");
   app.add_flag("--adversary", adversary, "delay the visibility of blocks as far as the fabric allows");
-  app.add_option("--max-virtual-ms", max_virtual_ms, "stop with a hang report beyond this virtual time");
+  add_optional(app, "--max-virtual-ms", max_virtual_ms,
+               "stop with a hang report beyond this virtual time");
   app.add_option("--transport", transport, "auto, local, ucx, ofi or mpi");
   app.add_option("--threads", threads, "threads for the arithmetic of experts");
 }
 
-moe::RunConfig RunOptions::to_config() const {
+moe::RunConfig RunOptions::to_config(const emu::ProcessGroup& processes) const {
+  check_transport(transport, processes);
   moe::RunConfig config;
   config.settings = split_settings(settings);
   config.machine_file = find_data_file("topologies", topology, "--topology");
   config.machine = devices::load_machine(config.machine_file, config.settings);
-  config.workload_file = find_data_file("workloads", workload.empty() ? "tiny" : workload, "--workload");
-  config.workload = moe::load_workload(config.workload_file);
-  if (!tokens.empty()) {
-    config.workload.set_tokens(static_cast<std::uint32_t>(parse_number("--tokens", tokens, 0, 1 << 20)));
-  }
-  for (const auto& [field, value] : config.settings) {
-    if (field.rfind("workload.", 0) == 0) {
-      emu::set_field(config.workload, field.substr(9), value, "--set");
-    }
-  }
-  emu::check_ranges(config.workload, config.workload_file);
-  moe::check_workload(config.workload, config.workload_file);
+  config.workload_file = find_data_file("workloads", workload, "--workload");
+  config.workload = to_workload(config.workload_file, tokens, config.settings);
   config.algorithm = algorithm;
   moe::find_algorithm(algorithm);
-  const std::uint32_t ports =
-      fabric::build_topology(config.machine.fabric(), config.machine_file).devices;
+  const fabric::Topology graph = fabric::build_topology(config.machine.fabric(), config.machine_file);
+  const std::uint32_t ports = graph.devices;
   config.devices = ports;
-  if (!devices.empty()) {
-    const std::uint64_t wanted = parse_number("--devices", devices, 1, 1 << 20);
+  if (devices) {
+    const std::uint64_t wanted = parse_number("--devices", *devices, 1, 1 << 20);
     if (wanted > ports) {
-      throw emu::ConfigError("--devices", "", devices,
+      throw emu::ConfigError("--devices", "", *devices,
                              fmt::format("at most the {} devices of topology {}", ports, topology));
     }
     config.devices = static_cast<std::uint32_t>(wanted);
   }
   moe::token_bound(config.workload, config.devices, config.workload_file);
+  fabric::place(graph, config.devices, placement);
   config.placement = placement;
   config.iterations = static_cast<std::uint32_t>(parse_number("--iterations", iterations, 1, 1'000'000));
   config.seed = parse_number("--seed", seed, 0, (std::uint64_t{1} << 53) - 1);
   config.align = align;
   config.adversary = adversary;
-  if (!max_virtual_ms.empty()) config.max_virtual_ms = parse_positive("--max-virtual-ms", max_virtual_ms);
+  if (max_virtual_ms) config.max_virtual_ms = parse_positive("--max-virtual-ms", *max_virtual_ms);
   config.threads = static_cast<int>(parse_number("--threads", threads, 1, 1024));
   config.transport = transport;
   return config;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,23 +13,24 @@ namespace orrery::cli {
 /// Everything is text until to_config(), so that every wrong value gives the same kind of message.
 struct RunOptions {
   std::string topology;
-  std::string workload;
+  std::string workload = "tiny";
   std::string algorithm;
-  std::string devices;
-  std::string tokens;
+  std::optional<std::string> devices;  // default: all of the topology
+  std::optional<std::string> tokens;   // default: the workload's
   std::string placement = "packed";
   std::vector<std::string> settings;
   std::string iterations = "1";
   std::string seed = "1";
   bool align = false;
   bool adversary = false;
-  std::string max_virtual_ms;
+  std::optional<std::string> max_virtual_ms;  // default: no limit
   std::string transport = "auto";
   std::string threads = "1";
 
   void add_to(CLI::App& app);
-  /// Loads and checks the files. Throws ConfigError.
-  moe::RunConfig to_config() const;
+  /// Loads the files and checks everything that can be checked without them running. Throws ConfigError, the
+  /// same on every process.
+  moe::RunConfig to_config(const emu::ProcessGroup& processes) const;
 };
 
 /// A whole number of a flag. Throws ConfigError naming the flag.

@@ -57,6 +57,8 @@ Cluster::Cluster(const emu::ProcessGroup& processes, emu::Transport* transport, 
     switches_[node] = std::make_unique<fabric::Switch>(network_, node);
     engine_.attach(node, switches_[node].get());
   }
+  const std::vector<fabric::Region> regions =
+      options.regions.empty() ? std::vector{fabric::Region{options.memory_bytes, 0, false}} : options.regions;
   emu::Time lookahead = emu::kNever;
   for (const fabric::Link& link : topology_.links) {
     if (process_of[link.from] != process_of[link.to]) lookahead = std::min(lookahead, link.latency);
@@ -67,7 +69,7 @@ Cluster::Cluster(const emu::ProcessGroup& processes, emu::Transport* transport, 
     rank_of_node_[ports_[rank]] = rank;
     if (!engine_.is_local(ports_[rank])) continue;
     devices_[rank] = std::make_unique<DeviceProcess>(engine_, network_, costs_, ports_, rank,
-                                                     options.memory_bytes, options.adversary);
+                                                     regions, pool_, options.adversary);
     engine_.attach(ports_[rank], devices_[rank].get());
   }
 }

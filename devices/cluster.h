@@ -21,7 +21,8 @@ namespace orrery::devices {
 struct ClusterOptions {
   std::uint32_t ranks = 0;
   std::string placement = "packed";
-  std::uint64_t memory_bytes = 0;  // per device, reserved
+  std::uint64_t memory_bytes = 0;        // of every device: one flat region, or
+  std::vector<fabric::Region> regions;   // these
   fabric::Adversary adversary;
   emu::Time limit = emu::kNever;
 };
@@ -65,6 +66,7 @@ class Cluster {
   emu::Engine engine_;
   fabric::Network network_;
   std::vector<std::uint32_t> rank_of_node_;
+  fabric::RowPool pool_;
   std::vector<std::unique_ptr<fabric::Switch>> switches_;
   std::vector<std::unique_ptr<DeviceProcess>> devices_;  // by rank; null where another process has it
 };

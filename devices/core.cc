@@ -14,10 +14,7 @@ emu::Time Core::now() const { return device_.engine().now(); }
 const Costs& Core::costs() const { return device_.costs(); }
 fabric::Memory& Core::memory() { return device_.memory(); }
 
-Await<SpendOperation> Core::wait_local(const PutHandle& handle) {
-  return Await<SpendOperation>(*this, Category::kSourceWait,
-                               std::max<emu::Time>(0, handle.locally_complete - now()));
-}
+bool Core::has_left(const PutHandle& handle) const { return device_.port().has_left(handle); }
 
 Await<QuietOperation> Core::fence() {
   const bool drain = device_.network().fabric().order_scope() == fabric::Fabric::NONE;
@@ -34,11 +31,13 @@ Await<QuietOperation> Core::quiet() {
 Await<BarrierOperation> Core::barrier() { return Await<BarrierOperation>(*this); }
 
 std::span<const std::byte> Core::probe(fabric::Address address, std::uint64_t bytes) {
-  return memory().view(address, bytes);
+  return std::as_const(memory()).view(address, bytes);
 }
 
 void Core::accept(fabric::Address address, std::uint64_t bytes) {
-  if (device_.read_log().is_discarded(address, bytes)) {
+  const bool discarded = memory().has_rows(address) ? memory().is_discarded_row(address)
+                                                    : device_.read_log().is_discarded(address, bytes);
+  if (discarded) {
     throw emu::InvariantError("device " + std::to_string(rank()) + " core " + std::to_string(index_) +
                               " reads discarded memory at address " + std::to_string(address));
   }
@@ -47,12 +46,12 @@ void Core::accept(fabric::Address address, std::uint64_t bytes) {
 
 std::span<const std::byte> Core::consume(fabric::Address address, std::uint64_t bytes) {
   accept(address, bytes);
-  return memory().view(address, bytes);
+  return std::as_const(memory()).view(address, bytes);
 }
 
 void Core::discard(fabric::Address address, std::uint64_t bytes) {
-  device_.read_log().discard(address, bytes);
-  memory().release_pages(address, bytes);
+  if (!memory().has_rows(address)) device_.read_log().discard(address, bytes);
+  memory().discard(address, bytes);
 }
 
 void Core::resume_at(emu::Time time) {

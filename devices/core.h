@@ -69,7 +69,11 @@ class Core {
     return Await<GetOperation>(*this, rank, from, to, bytes);
   }
   /// Waits until the put's source may be reused.
-  Await<SpendOperation> wait_local(const PutHandle& handle);
+  Await<LocalOperation> wait_local(const PutHandle& handle) {
+    return Await<LocalOperation>(*this, handle);
+  }
+  /// Whether that is so already; no time passes.
+  bool has_left(const PutHandle& handle) const;
   /// Earlier puts of this core are visible before later ones: an issue cost where the fabric orders
   /// already, a quiet elsewhere.
   Await<QuietOperation> fence();
@@ -84,6 +88,11 @@ class Core {
   /// Copies within the device's memory (read and write traffic).
   Await<CopyOperation> copy(fabric::Address to, fabric::Address from, std::uint64_t bytes) {
     return Await<CopyOperation>(*this, to, from, bytes);
+  }
+  /// The same for a whole row of a row region whose source is given up afterwards: costs the time of a copy of
+  /// `bytes`, and the host nothing.
+  Await<CopyOperation> move(fabric::Address to, fabric::Address from, std::uint64_t bytes) {
+    return Await<CopyOperation>(*this, to, from, bytes, true);
   }
   /// Time to move `bytes` between device memory and the core's own, in one direction; the program moves
   /// the bytes itself.
@@ -107,7 +116,7 @@ class Core {
   Timeline& timeline() { return timeline_; }
   std::uint32_t outstanding() const { return outstanding_; }
   void count_outstanding() { ++outstanding_; }
-  std::vector<std::uint8_t>& slot_flags() { return slot_flags_; }
+  std::vector<SlotReads>& slot_reads() { return slot_reads_; }
   bool suspend(std::coroutine_handle<> program, Operation& operation) {
     program_ = program;
     operation_ = &operation;
@@ -141,7 +150,7 @@ class Core {
   std::coroutine_handle<> program_;
   Operation* operation_ = nullptr;
   Timeline timeline_;
-  std::vector<std::uint8_t> slot_flags_;
+  std::vector<SlotReads> slot_reads_;
 };
 
 template <typename Op>

@@ -16,14 +16,15 @@ constexpr std::size_t kTornReadsKept = 8;
 
 DeviceProcess::DeviceProcess(emu::Engine& engine, fabric::Network& network, const Costs& costs,
                              const std::vector<fabric::NodeId>& ports, std::uint32_t rank,
-                             std::uint64_t memory_bytes, const fabric::Adversary& adversary)
+                             const std::vector<fabric::Region>& regions, fabric::RowPool& pool,
+                             const fabric::Adversary& adversary)
     : engine_(engine),
       network_(network),
       costs_(costs),
       ports_(ports),
       rank_(rank),
       node_(ports[rank]),
-      memory_(memory_bytes),
+      memory_(regions, &pool),
       visibility_(engine, network.fabric(), memory_, *this, node_, network.topology().devices,
                   StorePort::channels(network.fabric(), costs), adversary),
       port_(engine, network, memory_, costs, node_, static_cast<std::uint32_t>(ports.size())) {

@@ -90,7 +90,8 @@ PutHandle StorePort::submit(const StoreRequest& request, emu::Time start) {
   }
   head.journey.issuing = start - request.issued;
   put.choice_base = choices_++;
-  return {stream(number, *pipe, start)};
+  put.serial = ++serials_;
+  return {stream(number, *pipe, start), put.serial, number};
 }
 
 void StorePort::reply(const Packet& request, emu::Time now) {
@@ -114,6 +115,7 @@ void StorePort::reply(const Packet& request, emu::Time now) {
   head.sequence = unordered_sequence_++;
   head.journey = request.journey;  // the reply goes on where the request arrived
   put.choice_base = choices_++;
+  put.serial = ++serials_;
   // The port serves gets by itself, packets back to back, with no core's pipe in between.
   while (put.piece < put.pieces.size()) send_next(number, now);
   free_.push_back(number);

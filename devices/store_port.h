@@ -27,7 +27,9 @@ struct Piece {
 
 /// A put in progress, as its issuer sees it.
 struct PutHandle {
-  emu::Time locally_complete = 0;  // its source may be reused from then on
+  emu::Time locally_complete = 0;  // its last packet leaves then, and its source may be reused
+  std::uint64_t serial = 0;        // of the put on its device, from 1; 0: no put
+  std::uint32_t number = 0;        // for the port
 };
 
 /// A request to the port. `immediate` data, if any, was taken at issue and needs no source.
@@ -60,6 +62,13 @@ class StorePort {
   /// A packet of put `number` leaves its pipe (kInjectKind).
   void inject(std::uint32_t number, emu::Time now);
 
+  /// True once the last packet has left. At the very time of local completion events decide.
+  bool has_left(const PutHandle& handle) const {
+    if (handle.serial == 0) return true;
+    const Put& put = puts_[handle.number];
+    return put.serial != handle.serial || put.piece == put.pieces.size();
+  }
+
   /// The put's core, after which the put is forgotten.
   std::uint32_t acknowledge(std::uint32_t number);
 
@@ -77,6 +86,7 @@ class StorePort {
     std::uint64_t choice_base;
     std::uint32_t packets;    // sent
     std::uint32_t bytes;      // sent
+    std::uint64_t serial;
   };
   struct Pipe {
     emu::Time free = 0;
@@ -102,6 +112,7 @@ class StorePort {
   std::vector<std::uint32_t> sequences_;  // per destination rank and channel
   std::uint32_t unordered_sequence_ = 0;
   std::uint64_t choices_ = 0;
+  std::uint64_t serials_ = 0;
   std::vector<Put> puts_;
   std::vector<std::uint32_t> free_;
 };

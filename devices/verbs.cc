@@ -15,6 +15,19 @@ Cause cause_of(const fabric::Packet& packet, emu::Time time) { return {packet.jo
 
 bool SpendOperation::begin(Core& core) { return core.spend(category_, duration_); }
 
+bool LocalOperation::begin(Core& core) {
+  if (core.device().port().has_left(handle_)) return false;
+  core.timeline().append(Category::kSourceWait, handle_.locally_complete);
+  core.resume_at(handle_.locally_complete);
+  return true;
+}
+
+bool LocalOperation::advance(Core& core) {
+  if (core.device().port().has_left(handle_)) return true;
+  core.resume_at(core.now());  // behind the packet's own event at this very time
+  return false;
+}
+
 bool PutOperation::begin(Core& core) {
   const std::uint32_t limit = core.costs().outstanding_stores;
   if (limit > 0 && core.outstanding() >= limit) return true;
@@ -111,10 +124,10 @@ void CopyOperation::next_chunk(Core& core, emu::Time start) {
 }
 
 bool CopyOperation::advance(Core& core) {
-  if (to_ != from_) {
-    auto source = core.memory().view(from_ + done_, chunk_);
-    auto target = core.memory().view(to_ + done_, chunk_);
-    std::memmove(target.data(), source.data(), chunk_);
+  if (move_) {
+    if (done_ + chunk_ == bytes_) core.memory().move_row(to_, from_);
+  } else if (to_ != from_) {
+    core.memory().write(to_ + done_, std::as_const(core.memory()).view(from_ + done_, chunk_));
     core.device().read_log().written(to_ + done_, chunk_);
   }
   done_ += chunk_;

@@ -25,6 +25,19 @@ class SpendOperation : public Operation {
   emu::Time duration_;
 };
 
+/// Waits until the port has read all of a put's source.
+class LocalOperation : public Operation {
+ public:
+  explicit LocalOperation(const PutHandle& handle) : handle_(handle) {}
+  bool begin(Core& core) override;
+  bool advance(Core& core) override;
+  std::string describe(const Core&) const override { return "waits for a put to leave"; }
+  void result() const {}
+
+ private:
+  PutHandle handle_;
+};
+
 /// Issues a put, a flag store or an atomic: waits for room in the window of outstanding stores, pays the
 /// issue cost, hands over to the store port.
 class PutOperation : public Operation {
@@ -92,12 +105,12 @@ class GetOperation : public Operation {
   enum class Step { kIssuing, kWaiting, kDone } step_ = Step::kIssuing;
 };
 
-/// Copies within the device's memory chunk by chunk, or streams between memory and the core (to == from:
+/// Copies within the device's memory chunk by chunk, or moves a row (its source is given up at the end), or streams between memory and the core (to == from:
 /// no bytes move, one direction of traffic).
 class CopyOperation : public Operation {
  public:
-  CopyOperation(fabric::Address to, fabric::Address from, std::uint64_t bytes)
-      : to_(to), from_(from), bytes_(bytes) {}
+  CopyOperation(fabric::Address to, fabric::Address from, std::uint64_t bytes, bool move = false)
+      : to_(to), from_(from), bytes_(bytes), move_(move) {}
   bool begin(Core& core) override;
   bool advance(Core& core) override;
   std::string describe(const Core&) const override { return "copying"; }
@@ -109,6 +122,7 @@ class CopyOperation : public Operation {
   fabric::Address to_;
   fabric::Address from_;
   std::uint64_t bytes_;
+  bool move_;
   std::uint64_t done_ = 0;
   std::uint32_t chunk_ = 0;
 };

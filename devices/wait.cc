@@ -33,23 +33,26 @@ Predicate word_at_least(std::uint32_t value) {
 
 bool WaitOperation::satisfied(Core& core, std::uint32_t slot) const {
   if (slot < 64 && ((slots_.skip >> slot) & 1) != 0) return true;
-  const auto bytes = core.memory().view(slots_.base + slot * slots_.stride, slots_.width);
+  const auto bytes = std::as_const(core.memory()).view(slots_.base + slot * slots_.stride, slots_.width);
   return predicate_.test(bytes.data(), predicate_.argument);
 }
 
 bool WaitOperation::begin(Core& core) {
+  if (slots_.count == 0) return false;
   start_ = core.now();
   poll_ = core.costs().poll;
-  auto& flags = core.slot_flags();
-  flags.assign(slots_.count, 0);
-  remaining_ = 0;
+  auto& reads = core.slot_reads();
+  reads.assign(slots_.count, SlotReads{});
   for (std::uint32_t slot = 0; slot < slots_.count; ++slot) {
-    flags[slot] = satisfied(core, slot);
-    remaining_ += flags[slot] == 0;
+    if (satisfied(core, slot)) {
+      reads[slot] = {0, SlotReads::kOpen};
+    } else {
+      ++remaining_;
+    }
   }
-  if (slots_.count == 0) return false;
+  unseen_ = remaining_;
   core.device().add_watch(core.index(), first(), last());
-  finish_if_satisfied(core);
+  schedule_end(core);
   return true;
 }
 
@@ -59,40 +62,61 @@ void WaitOperation::on_visible(Core& core, const fabric::Packet& packet, fabric:
   if (end <= first() || address >= last()) return;
   const fabric::Address into = address > slots_.base ? address - slots_.base : 0;
   auto slot = static_cast<std::uint32_t>(into / slots_.stride);
-  auto& flags = core.slot_flags();
+  auto& reads = core.slot_reads();
   for (; slot < slots_.count && slots_.base + slot * slots_.stride < end; ++slot) {
     if (slots_.base + slot * slots_.stride + slots_.width <= address) continue;
-    const bool now_satisfied = satisfied(core, slot);
-    if (now_satisfied == (flags[slot] != 0)) continue;
-    flags[slot] = now_satisfied;
-    if (!now_satisfied) {
+    const bool was_satisfied = reads[slot].until == SlotReads::kOpen;
+    if (satisfied(core, slot) == was_satisfied) continue;
+    if (was_satisfied) {
+      // The sweeps that have read it by now did see it satisfied.
+      reads[slot].until = sweep_after(slot, core.now());
       ++remaining_;
-      continue;
+    } else {
+      open(core, slot, packet);
     }
-    --remaining_;
-    const emu::Time late = core.now() - start_ - static_cast<emu::Time>(slot) * poll_;
-    const emu::Time sweep = late <= 0 ? 0 : (late + sweep_time() - 1) / sweep_time();
-    if (!caused_ || sweep > last_sweep_ || (sweep == last_sweep_ && core.now() > cause_.time)) {
-      cause_ = {packet.journey, 0, core.now()};
-      caused_ = true;
-    }
-    last_sweep_ = std::max(last_sweep_, sweep);
   }
-  finish_if_satisfied(core);
+  schedule_end(core);
 }
 
-void WaitOperation::finish_if_satisfied(Core& core) {
-  if (remaining_ > 0 || scheduled_) return;
-  scheduled_ = true;
-  core.resume_at(std::max(core.now(), start_ + (last_sweep_ + 1) * sweep_time()));
+void WaitOperation::open(Core& core, std::uint32_t slot, const fabric::Packet& packet) {
+  SlotReads& reads = core.slot_reads()[slot];
+  const std::int64_t sweep = sweep_after(slot, core.now());
+  --remaining_;
+  if (reads.from == SlotReads::kOpen) --unseen_;
+  const bool no_read_missed = reads.from < reads.until && reads.until == sweep;
+  reads.until = SlotReads::kOpen;
+  if (no_read_missed) return;
+  reads.from = sweep;
+  if (!caused_ || sweep > last_sweep_ || (sweep == last_sweep_ && core.now() > cause_.time)) {
+    cause_ = {packet.journey, 0, core.now()};
+    caused_ = true;
+  }
+  last_sweep_ = std::max(last_sweep_, sweep);
+}
+
+// Slots may have changed back since that sweep read them.
+bool WaitOperation::seen_by_last_sweep(Core& core) const {
+  if (remaining_ == 0) return true;
+  if (unseen_ > 0) return false;
+  const auto& reads = core.slot_reads();
+  return std::all_of(reads.begin(), reads.end(),
+                     [this](const SlotReads& each) { return each.until > last_sweep_; });
+}
+
+void WaitOperation::schedule_end(Core& core) {
+  if (scheduled_ >= 0 || !seen_by_last_sweep(core)) return;
+  scheduled_ = last_sweep_;
+  core.resume_at(start_ + (last_sweep_ + 1) * sweep_time());
 }
 
 bool WaitOperation::advance(Core& core) {
-  scheduled_ = false;
-  if (remaining_ > 0) return false;
+  if (scheduled_ != last_sweep_ || !seen_by_last_sweep(core)) {
+    scheduled_ = -1;
+    schedule_end(core);
+    return false;
+  }
   core.device().remove_watch(core.index());
-  const emu::Time sweeps = std::max<emu::Time>(1, (core.now() - start_) / std::max<emu::Time>(1, sweep_time()));
-  core.device().counters().polls += static_cast<std::uint64_t>(sweeps) * slots_.count;
+  core.device().counters().polls += static_cast<std::uint64_t>(scheduled_ + 1) * slots_.count;
   if (caused_) core.timeline().append(Category::kFlagWait, cause_.time, cause_);
   core.timeline().append(Category::kPoll, core.now());
   return true;

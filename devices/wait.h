@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,13 @@ class ExpectedWriter {
   std::string (*call_)(const void*, std::uint32_t);
 };
 
+/// The sweeps that read a slot satisfied, as far as they can still matter: [from, until).
+struct SlotReads {
+  static constexpr std::int64_t kOpen = std::numeric_limits<std::int64_t>::max();
+  std::int64_t from = kOpen;
+  std::int64_t until = 0;  // kOpen while the slot is satisfied
+};
+
 /// Waits until one sweep sees every slot satisfied.
 class WaitOperation : public Operation {
  public:
@@ -66,16 +74,24 @@ class WaitOperation : public Operation {
  private:
   bool satisfied(Core& core, std::uint32_t slot) const;
   emu::Time sweep_time() const { return poll_ * slots_.count; }
-  void finish_if_satisfied(Core& core);
+  // The first sweep that reads `slot` at `time` or later.
+  std::int64_t sweep_after(std::uint32_t slot, emu::Time time) const {
+    const emu::Time late = time - start_ - static_cast<emu::Time>(slot) * poll_;
+    return late <= 0 ? 0 : (late + sweep_time() - 1) / sweep_time();
+  }
+  void open(Core& core, std::uint32_t slot, const fabric::Packet& packet);
+  bool seen_by_last_sweep(Core& core) const;
+  void schedule_end(Core& core);
 
   Slots slots_;
   Predicate predicate_;
   ExpectedWriter expected_;
   emu::Time start_ = 0;
   emu::Time poll_ = 0;
-  emu::Time last_sweep_ = 0;
-  std::uint32_t remaining_ = 0;
-  bool scheduled_ = false;
+  std::int64_t last_sweep_ = 0;  // the first that may see all slots: the largest `from`
+  std::uint32_t remaining_ = 0;  // slots that are not satisfied now
+  std::uint32_t unseen_ = 0;     // slots that have not been satisfied yet
+  std::int64_t scheduled_ = -1;  // the sweep at whose end the core resumes
   bool caused_ = false;
   Cause cause_;
 };

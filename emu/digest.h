@@ -10,6 +10,14 @@
 
 namespace orrery::emu {
 
+struct Digest128 {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+  bool operator==(const Digest128&) const = default;
+};
+/// XXH3 with 128 bits: equal digests mean equal bytes, but for a chance of 2^-128.
+Digest128 digest_bytes_128(std::span<const std::byte> bytes);
+
 std::uint64_t digest_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 
 /// Order-dependent, one multiplication per word.

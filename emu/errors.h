@@ -14,6 +14,8 @@ class ConfigError : public std::runtime_error {
   ConfigError(const std::string& where, const std::string& field, const std::string& value,
               const std::string& expectation)
       : std::runtime_error(compose(where, field, value, expectation)) {}
+  /// An error met while something larger was read: `message` says where and repeats it.
+  explicit ConfigError(const std::string& message) : std::runtime_error(message) {}
 
  private:
   static std::string one_line(const std::string& text) {

@@ -1,9 +1,12 @@
-// Events of one process in key order: a 4-ary heap of 24-byte keys over a slab of event bodies.
+// Events of one process in key order: a 4-ary heap of 16-byte entries over a slab of event bodies.
 //
-// The slab never moves an event and recycles slots last in, first out, so a popped event's memory is warm
-// when the next one is pushed. Nothing is allocated once the slab has reached the run's peak.
+// An entry holds the time and the sender; only events of one sender at one time look at the slab for their
+// sequence numbers. The four children of a node share a cache line. The slab never moves an event and recycles
+// slots last in, first out, so a popped event's memory is warm when the next one is pushed; nothing is
+// allocated once the slab has reached the run's peak.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -14,9 +17,9 @@ namespace orrery::emu {
 
 class EventQueue {
  public:
-  bool empty() const { return heap_.empty(); }
-  std::size_t size() const { return heap_.size(); }
-  Time min_time() const { return heap_.empty() ? kNever : heap_.front().time; }
+  bool empty() const { return count_ == 0; }
+  std::size_t size() const { return count_; }
+  Time min_time() const { return count_ == 0 ? kNever : entries_[kRoot].time; }
 
   /// A slot with its key set; the caller fills in the body. Valid until the event is popped and released.
   Event& push(Time time, EventOrder order, LpId target, std::uint32_t kind) {
@@ -26,34 +29,45 @@ class EventQueue {
     event.order = order;
     event.target = target;
     event.kind = kind;
-    heap_.push_back({time, order, slot});
-    sift_up(heap_.size() - 1);
+    if (count_ == capacity_) grow_heap();
+    sift_up({time, slot, sender_of(order)});
     return event;
   }
   void push_copy(const Event& event) {
     push(event.time, event.order, event.target, event.kind) = event;
   }
 
-  /// Removes the smallest key; its event stays readable until release().
+  /// Removes the smallest key; its event stays readable until release(). Fetches the one after it.
   Event& pop(std::uint32_t& slot) {
-    slot = heap_.front().slot;
-    const Entry last = heap_.back();
-    heap_.pop_back();
-    if (!heap_.empty()) sift_down(last);
+    slot = entries_[kRoot].slot;
+    const Entry last = entries_[kRoot + --count_];
+    if (count_ > 0) {
+      sift_down(last);
+      const auto* next = reinterpret_cast<const char*>(&slot_at(entries_[kRoot].slot));
+      for (std::size_t line = 0; line < sizeof(Event); line += 64) __builtin_prefetch(next + line);
+    }
     return slot_at(slot);
   }
   void release(std::uint32_t slot) { free_.push_back(slot); }
 
  private:
   static constexpr std::uint32_t kChunk = 1024;
+  // The root's index: its children, and everyone's, then begin at multiples of four, i.e. at cache lines.
+  static constexpr std::size_t kRoot = 3;
   struct Entry {
     Time time;
-    EventOrder order;
     std::uint32_t slot;
-    bool operator<(const Entry& other) const {
-      return time != other.time ? time < other.time : order < other.order;
-    }
+    LpId sender;
   };
+  static_assert(sizeof(Entry) == 16);
+
+  bool before(const Entry& a, const Entry& b) {
+    if (a.time != b.time) return a.time < b.time;
+    if (a.sender != b.sender) return a.sender < b.sender;
+    return slot_at(a.slot).order < slot_at(b.slot).order;
+  }
+  static std::size_t parent_of(std::size_t index) { return index / 4 + 2; }
+  static std::size_t first_child_of(std::size_t index) { return (index - 2) * 4; }
 
   Event& slot_at(std::uint32_t slot) { return chunks_[slot / kChunk][slot % kChunk]; }
   std::uint32_t acquire() {
@@ -68,35 +82,50 @@ class EventQueue {
     free_.reserve(base + kChunk);
     for (std::uint32_t i = kChunk; i-- > 0;) free_.push_back(base + i);
   }
-  void sift_up(std::size_t index) {
-    const Entry entry = heap_[index];
-    while (index > 0) {
-      const std::size_t parent = (index - 1) / 4;
-      if (!(entry < heap_[parent])) break;
-      heap_[index] = heap_[parent];
+  void grow_heap() {
+    const std::size_t capacity = capacity_ == 0 ? 1024 : 2 * capacity_;
+    auto lines = std::make_unique_for_overwrite<Line[]>((capacity + kRoot + 3) / 4);
+    auto* entries = reinterpret_cast<Entry*>(lines.get());
+    std::copy_n(entries_ + (count_ > 0 ? kRoot : 0), count_, entries + kRoot);
+    lines_ = std::move(lines);
+    entries_ = entries;
+    capacity_ = capacity;
+  }
+  void sift_up(const Entry& entry) {
+    std::size_t index = kRoot + count_++;
+    while (index > kRoot) {
+      const std::size_t parent = parent_of(index);
+      if (!before(entry, entries_[parent])) break;
+      entries_[index] = entries_[parent];
       index = parent;
     }
-    heap_[index] = entry;
+    entries_[index] = entry;
   }
   void sift_down(const Entry& entry) {
-    std::size_t index = 0;
-    const std::size_t count = heap_.size();
+    std::size_t index = kRoot;
+    const std::size_t end = kRoot + count_;
     for (;;) {
-      const std::size_t first = index * 4 + 1;
-      if (first >= count) break;
+      const std::size_t first = first_child_of(index);
+      if (first >= end) break;
       std::size_t best = first;
-      const std::size_t last = first + 4 < count ? first + 4 : count;
+      const std::size_t last = first + 4 < end ? first + 4 : end;
       for (std::size_t child = first + 1; child < last; ++child) {
-        if (heap_[child] < heap_[best]) best = child;
+        if (before(entries_[child], entries_[best])) best = child;
       }
-      if (!(heap_[best] < entry)) break;
-      heap_[index] = heap_[best];
+      if (!before(entries_[best], entry)) break;
+      entries_[index] = entries_[best];
       index = best;
     }
-    heap_[index] = entry;
+    entries_[index] = entry;
   }
 
-  std::vector<Entry> heap_;
+  struct alignas(64) Line {
+    Entry entries[4];
+  };
+  std::unique_ptr<Line[]> lines_;
+  Entry* entries_ = nullptr;  // lines_ as one array
+  std::size_t capacity_ = 0;
+  std::size_t count_ = 0;
   std::vector<std::unique_ptr<Event[]>> chunks_;
   std::vector<std::uint32_t> free_;
 };

@@ -102,10 +102,7 @@ std::string describe(const FieldDescriptor& field) {
 std::string describe_fields(const Descriptor& type, const std::string& given) {
   const std::vector<std::string> names = field_names(type);
   if (names.empty()) return "nothing: it has no fields";
-  std::string out = fmt::format("one of the fields {}", fmt::join(names, ", "));
-  const std::string near = near_match(given, names);
-  if (!near.empty()) out += fmt::format(" (did you mean '{}'?)", near);
-  return out;
+  return fmt::format("one of the fields {}", fmt::join(names, ", ")) + did_you_mean(given, names);
 }
 
 }  // namespace orrery::emu

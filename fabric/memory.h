@@ -1,4 +1,9 @@
-// A device's memory: a large reserved range, committed as touched (design section 4).
+// A device's memory: regions of an address space, committed as they are written (design section 4).
+//
+// A *flat* region is a reserved range of the host's memory. A *row* region is for what is written and read in
+// rows, sparsely or for a short time: each row gets a host buffer when it is first written and gives it back
+// when it is discarded, so that only live rows cost memory and their buffers stay warm. Both read as zero
+// until written.
 #pragma once
 
 #include <cstddef>
@@ -6,37 +11,89 @@
 #include <cstring>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 #include "fabric/packet.h"
+#include "fabric/row_pool.h"
 
 namespace orrery::fabric {
 
+/// Region r holds addresses [r << kRegionBits, (r << kRegionBits) + bytes).
+struct Region {
+  static constexpr int kRegionBits = 40;
+  static constexpr Address base(std::size_t region) { return static_cast<Address>(region) << kRegionBits; }
+
+  std::uint64_t bytes = 0;
+  std::uint64_t row_bytes = 0;  // 0: flat. No access crosses a row's end.
+  bool dense = false;           // flat: worth huge pages
+};
+
 class Memory {
  public:
-  /// Reserves `bytes` (all zero until written); costs nothing until touched. Throws ConfigError if the
-  /// host's address space cannot hold it.
-  explicit Memory(std::uint64_t bytes);
+  /// One flat region of `bytes`.
+  explicit Memory(std::uint64_t bytes) : Memory({Region{bytes, 0, false}}, nullptr) {}
+  /// `pool` serves the row regions and outlives the memory; it may be null if there are none. Throws
+  /// ConfigError if the host's address space cannot hold the regions.
+  Memory(const std::vector<Region>& regions, RowPool* pool);
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  std::uint64_t size() const { return size_; }
-
-  /// Asks the host for huge pages in a range that will be written densely.
-  void expect_dense(Address address, std::uint64_t bytes);
-  /// Gives the whole pages of a range back to the host; they read as zero afterwards.
-  void release_pages(Address address, std::uint64_t bytes);
-  /// Bytes of this memory that the host holds for it now.
-  std::uint64_t resident_bytes() const;
-
+  /// `bytes` at `address` for writing: commits the row, the rest of it zero.
   std::span<std::byte> view(Address address, std::uint64_t bytes) {
-    check(address, bytes);
-    return {base_ + address, bytes};
+    Mapping& mapping = find(address, bytes);
+    const std::uint64_t offset = address & kOffsetMask;
+    if (mapping.row_bytes == 0) return {mapping.base + offset, bytes};
+    std::byte*& row = mapping.rows[offset / mapping.row_bytes];
+    const std::uint64_t into = offset % mapping.row_bytes;
+    if (!is_live(row)) {
+      row = mapping.buffers->acquire();
+      std::memset(row, 0, mapping.row_bytes);
+    }
+    return {row + into, bytes};
   }
+  /// For reading: a row that is not committed reads as zeros.
   std::span<const std::byte> view(Address address, std::uint64_t bytes) const {
-    check(address, bytes);
-    return {base_ + address, bytes};
+    const Mapping& mapping = const_cast<Memory*>(this)->find(address, bytes);
+    const std::uint64_t offset = address & kOffsetMask;
+    if (mapping.row_bytes == 0) return {mapping.base + offset, bytes};
+    const std::byte* row = mapping.rows[offset / mapping.row_bytes];
+    const std::uint64_t into = offset % mapping.row_bytes;
+    return {(is_live(row) ? row : zeros_.data()) + into, bytes};
   }
+  /// Copies `bytes` to `address`. The same as through view(), without zeroing what is overwritten at once.
+  void write(Address address, std::span<const std::byte> bytes) {
+    Mapping& mapping = find(address, bytes.size());
+    const std::uint64_t offset = address & kOffsetMask;
+    std::byte* target = mapping.base + offset;
+    if (mapping.row_bytes != 0) {
+      std::byte*& row = mapping.rows[offset / mapping.row_bytes];
+      const std::uint64_t into = offset % mapping.row_bytes;
+      if (!is_live(row)) {
+        row = mapping.buffers->acquire();
+        std::memset(row, 0, into);
+        std::memset(row + into + bytes.size(), 0, mapping.row_bytes - into - bytes.size());
+      }
+      target = row + into;
+    }
+    std::memcpy(target, bytes.data(), bytes.size());
+  }
+  /// The row at `from` becomes the row at `to`, which must be of equal length; `from` is discarded. No byte
+  /// moves.
+  void move_row(Address to, Address from);
+  /// Gives host memory back: rows that lie wholly in the range, or whole pages of a flat region. The range
+  /// reads as zeros afterwards.
+  void discard(Address address, std::uint64_t bytes);
+  bool has_rows(Address address) const {
+    const std::size_t region = address >> Region::kRegionBits;
+    return region < mappings_.size() && mappings_[region].row_bytes != 0;
+  }
+  /// True if the address lies in a row that was discarded and not written since.
+  bool is_discarded_row(Address address) const {
+    const Mapping& mapping = const_cast<Memory*>(this)->find(address, 0);
+    return mapping.rows[(address & kOffsetMask) / mapping.row_bytes] == discarded();
+  }
+
   template <typename T>
   T load(Address address) const {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -46,23 +103,48 @@ class Memory {
   }
   template <typename T>
   void store(Address address, const T& value) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    std::memcpy(view(address, sizeof(T)).data(), &value, sizeof(T));
+    write(address, std::as_bytes(std::span<const T, 1>(&value, 1)));
   }
   /// Elements of type T in place; `address` must be aligned for T.
   template <typename T>
   std::span<T> array(Address address, std::uint64_t count) {
     return {reinterpret_cast<T*>(view(address, count * sizeof(T)).data()), count};
   }
+  template <typename T>
+  std::span<const T> array(Address address, std::uint64_t count) const {
+    return {reinterpret_cast<const T*>(view(address, count * sizeof(T)).data()), count};
+  }
 
  private:
-  void check(Address address, std::uint64_t bytes) const {
-    if (address > size_ || bytes > size_ - address) out_of_range(address, bytes);
+  // A row's entry: null before it is first written, discarded() after it was given up.
+  static std::byte* discarded() { return reinterpret_cast<std::byte*>(std::uintptr_t{1}); }
+  static bool is_live(const std::byte* row) { return reinterpret_cast<std::uintptr_t>(row) > 1; }
+
+  static constexpr Address kOffsetMask = (Address{1} << Region::kRegionBits) - 1;
+  struct Mapping {
+    std::uint64_t bytes = 0;
+    std::uint64_t row_bytes = 0;
+    std::byte* base = nullptr;   // flat
+    std::byte** rows = nullptr;  // by row
+    RowPool::Sizes* buffers = nullptr;
+    std::uint64_t mapped = 0;    // of base or rows
+  };
+
+  Mapping& find(Address address, std::uint64_t bytes) {
+    const std::size_t region = address >> Region::kRegionBits;
+    if (region >= mappings_.size()) out_of_range(address, bytes);
+    Mapping& mapping = mappings_[region];
+    const std::uint64_t offset = address & kOffsetMask;
+    if (offset > mapping.bytes || bytes > mapping.bytes - offset) out_of_range(address, bytes);
+    if (mapping.row_bytes != 0 && offset % mapping.row_bytes + bytes > mapping.row_bytes) {
+      out_of_range(address, bytes);
+    }
+    return mapping;
   }
   [[noreturn]] void out_of_range(Address address, std::uint64_t bytes) const;
 
-  std::byte* base_ = nullptr;
-  std::uint64_t size_ = 0;
+  std::vector<Mapping> mappings_;
+  std::vector<std::byte> zeros_;  // as long as the longest row
 };
 
 }  // namespace orrery::fabric

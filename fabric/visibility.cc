@@ -102,7 +102,7 @@ void Visibility::expose(const Packet& fragment) {
     std::memcpy(&operand, bytes, sizeof(operand));
     memory_.store(fragment.address, memory_.load<std::uint64_t>(fragment.address) + operand);
   } else {
-    std::memcpy(memory_.view(fragment.address, fragment.bytes).data(), bytes, fragment.bytes);
+    memory_.write(fragment.address, {bytes, fragment.bytes});
   }
   engine_.payloads().release(buffer);
   sink_.on_visible(fragment, fragment.address, fragment.bytes);

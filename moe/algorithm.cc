@@ -1,8 +1,12 @@
 #include "moe/algorithm.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "emu/errors.h"
+#include "emu/near_match.h"
 
 namespace orrery::moe {
 
@@ -26,12 +30,13 @@ bool register_algorithm(AlgorithmEntry entry) {
 }
 
 const AlgorithmEntry& find_algorithm(const std::string& name) {
-  std::string known;
+  std::vector<std::string> known;
   for (const AlgorithmEntry& entry : algorithms()) {
     if (entry.name == name) return entry;
-    known += (known.empty() ? "" : ", ") + entry.name;
+    known.push_back(entry.name);
   }
-  throw emu::ConfigError("--algorithm", "", name, "one of " + known);
+  throw emu::ConfigError("--algorithm", "", name,
+                         fmt::format("one of {}", fmt::join(known, ", ")) + emu::did_you_mean(name, known));
 }
 
 }  // namespace orrery::moe

@@ -13,6 +13,7 @@
 #include "devices/core.h"
 #include "devices/device_process.h"
 #include "emu/task.h"
+#include "moe/layout.h"
 #include "moe/options.h"
 #include "moe/problem.h"
 
@@ -33,8 +34,8 @@ class Algorithm {
 
   /// Names of the operations of one iteration, in the order in which a device runs them.
   virtual std::vector<std::string> operations() const = 0;
-  /// Address space of a device: every offset of the layout lies below.
-  virtual std::uint64_t memory_bytes() const = 0;
+  /// The regions of a device's memory, the same on all devices.
+  virtual const Layout& layout() const = 0;
   /// Bytes that `device` will touch at most over the run: for the check against the host's memory.
   virtual std::uint64_t touched_bytes(std::uint32_t device) const = 0;
   /// Payload that the operation must move in all of an iteration, in bytes: rows without any overhead.

@@ -1,9 +1,11 @@
-// Assigns offsets in a device's memory, one region after the other.
+// Lays out a device's memory, region after region; every address of an algorithm comes from here.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
-#include "fabric/packet.h"
+#include "fabric/memory.h"
 
 namespace orrery::moe {
 
@@ -11,20 +13,27 @@ constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-/// Regions begin at multiples of `alignment`; huge-page alignment keeps one region's advice from another.
 class Layout {
  public:
-  static constexpr std::uint64_t kHugePage = 2 << 20;
-
-  fabric::Address region(std::uint64_t bytes, std::uint64_t alignment = 4096) {
-    const fabric::Address address = align_up(end_, alignment);
-    end_ = address + bytes;
-    return address;
+  /// Small or densely used: flags, counts, lists.
+  fabric::Address flat(std::uint64_t bytes) { return add({bytes, 0, false}); }
+  /// Large and written from end to end.
+  fabric::Address dense(std::uint64_t bytes) { return add({bytes, 0, true}); }
+  /// `count` rows of `row_bytes`, written and read one by one, each costing memory only while it is live. A
+  /// row that is large by itself gains nothing from that and lies flat.
+  fabric::Address rows(std::uint64_t count, std::uint64_t row_bytes) {
+    constexpr std::uint64_t kLargeRow = 1 << 20;
+    if (row_bytes > kLargeRow) return dense(count * row_bytes);
+    return add({count * row_bytes, row_bytes, false});
   }
-  std::uint64_t bytes() const { return end_; }
+  const std::vector<fabric::Region>& regions() const { return regions_; }
 
  private:
-  std::uint64_t end_ = 0;
+  fabric::Address add(const fabric::Region& region) {
+    regions_.push_back(region);
+    return fabric::Region::base(regions_.size() - 1);
+  }
+  std::vector<fabric::Region> regions_;
 };
 
 }  // namespace orrery::moe

@@ -13,6 +13,21 @@ namespace orrery::moe {
 using devices::Core;
 using devices::DeviceProcess;
 
+namespace {
+template <typename T>
+std::span<const T> as_elements(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+struct ReceivedRow {
+  std::uint32_t expert;
+  std::uint32_t index;  // among the expert's rows
+  RowTag expected;
+  RowTag tag;
+  SentRow row;
+};
+}  // namespace
+
 MoeLayer::MoeLayer(const Problem& problem, Precision precision)
     : problem_(problem),
       precision_(precision),
@@ -22,15 +37,14 @@ MoeLayer::MoeLayer(const Problem& problem, Precision precision)
                      ? problem.top_k()
                      : std::min(problem.top_k(), problem.placement.max_local()))) {
   const std::uint64_t entries = std::uint64_t{problem.token_bound} * problem.top_k();
-  input_ = layout_.region(std::uint64_t{problem.token_bound} * output_row_bytes(), Layout::kHugePage);
-  ids_ = layout_.region(entries * sizeof(std::int32_t));
-  weights_ = layout_.region(entries * sizeof(float));
-  expanded_ = layout_.region(max_rows_ * payload_bytes_, Layout::kHugePage);
-  scales_ = layout_.region(max_rows_ * sizeof(float), Layout::kHugePage);
-  tags_ = layout_.region(max_rows_ * sizeof(RowTag));
-  expert_rows_ = layout_.region(std::uint64_t{4} * problem.placement.max_local());
-  outputs_ = layout_.region(max_rows_ * output_row_bytes(), Layout::kHugePage);
-  output_ = layout_.region(std::uint64_t{problem.token_bound} * output_row_bytes(), Layout::kHugePage);
+  input_ = layout_.rows(problem.token_bound, output_row_bytes());
+  ids_ = layout_.flat(entries * sizeof(std::int32_t));
+  weights_ = layout_.flat(entries * sizeof(float));
+  expanded_ = layout_.rows(max_rows_, slot_bytes());
+  scales_ = layout_.flat(max_rows_ * sizeof(float));
+  tags_ = layout_.flat(max_rows_ * sizeof(RowTag));
+  expert_rows_ = layout_.flat(std::uint64_t{4} * problem.placement.max_local());
+  outputs_ = layout_.rows(max_rows_, output_row_bytes());
 }
 
 std::uint64_t MoeLayer::rows(std::uint32_t device, std::uint32_t iteration) const {
@@ -45,23 +59,14 @@ std::uint64_t MoeLayer::touched_bytes(std::uint32_t device) const {
     most_rows = std::max(most_rows, rows(device, iteration));
     most_tokens = std::max<std::uint64_t>(most_tokens, tokens(device, iteration));
   }
-  return most_rows * (payload_bytes_ + output_row_bytes() + 4 + sizeof(RowTag)) +
-         most_tokens * (2 * output_row_bytes() + 8 * problem_.top_k());
+  return most_rows * (slot_bytes() + output_row_bytes() + 4 + sizeof(RowTag)) +
+         most_tokens * (output_row_bytes() + 8 * problem_.top_k());
 }
 
 std::uint64_t MoeLayer::useful_bytes(std::uint32_t operation, std::uint32_t iteration) const {
   const std::uint64_t entries = problem_.tables[iteration].total_entries();
   if (operation == kDispatch) return entries * payload_bytes_;
   return operation == kCombine ? entries * output_row_bytes() : 0;
-}
-
-void MoeLayer::set_up(DeviceProcess& device) {
-  std::uint64_t most = 0;
-  for (std::uint32_t i = 0; i < problem_.iterations; ++i) most = std::max(most, rows(device.rank(), i));
-  device.memory().expect_dense(input_, std::uint64_t{problem_.token_bound} * output_row_bytes());
-  device.memory().expect_dense(expanded_, most * payload_bytes_);
-  device.memory().expect_dense(outputs_, most * output_row_bytes());
-  device.memory().expect_dense(output_, std::uint64_t{problem_.token_bound} * output_row_bytes());
 }
 
 void MoeLayer::prepare(DeviceProcess& device, std::uint32_t iteration) {
@@ -87,14 +92,6 @@ emu::Task MoeLayer::program(Core& core, std::uint32_t operation, std::uint32_t i
   }
 }
 
-float MoeLayer::encode(std::span<const std::uint16_t> row, std::span<std::byte> out) const {
-  if (precision_ == Precision::kBf16) {
-    std::memcpy(out.data(), row.data(), row.size_bytes());
-    return 0.0f;
-  }
-  return quantise_int8(row, {reinterpret_cast<std::int8_t*>(out.data()), row.size()});
-}
-
 // Grouped GEMMs of the routed experts and, on the same device, the shared ones over its own tokens: the
 // longer of the matrix units' time and the time to read every weight once (int8) from memory.
 emu::Time MoeLayer::expert_time(std::uint32_t device, std::uint32_t iteration) const {
@@ -114,32 +111,38 @@ emu::Time MoeLayer::expert_time(std::uint32_t device, std::uint32_t iteration) c
                   problem_.costs.hbm.serialisation(static_cast<std::uint64_t>(bytes)));
 }
 
-emu::Task MoeLayer::run_experts(Core& core, std::uint32_t iteration) {
+void MoeLayer::apply_experts(Core& core) {
   fabric::Memory& memory = core.memory();
-  std::uint64_t row = 0;
+  struct Row {
+    std::uint32_t expert;
+    std::span<const std::byte> in;
+    float scale;
+    std::span<std::uint16_t> out;
+  };
+  std::vector<Row> rows;
   for (std::uint32_t local = 0; local < local_experts(core.rank()); ++local) {
     const auto count = memory.load<std::uint32_t>(expert_rows(local));
     const std::uint32_t expert = problem_.placement.begin(core.rank()) + local;
-    if (count == 0) continue;
-    core.accept(expanded(row), std::uint64_t{count} * payload_bytes_);
-    const StridedRows<std::uint16_t> out{memory.array<std::uint16_t>(expert_output(row), 1).data(),
-                                         output_row_bytes(), count, problem_.hidden()};
-    if (precision_ == Precision::kInt8) {
-      problem_.experts.apply(
-          expert,
-          StridedRows<const std::int8_t>{memory.array<std::int8_t>(expanded(row), 1).data(),
-                                         payload_bytes_, count, problem_.hidden()},
-          StridedRows<const float>{memory.array<float>(scale(row), 1).data(), sizeof(float), count, 1},
-          out, problem_.threads);
-    } else {
-      problem_.experts.apply(
-          expert,
-          StridedRows<const std::uint16_t>{memory.array<std::uint16_t>(expanded(row), 1).data(),
-                                           payload_bytes_, count, problem_.hidden()},
-          out, problem_.threads);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint64_t row = rows.size();
+      rows.push_back({expert, core.consume(expanded(row), payload_bytes_), memory.load<float>(scale(row)),
+                      memory.array<std::uint16_t>(expert_output(row), problem_.hidden())});
     }
-    row += count;
   }
+#pragma omp parallel for num_threads(problem_.threads) schedule(static)
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
+    if (precision_ == Precision::kInt8) {
+      problem_.experts.apply(row.expert, as_elements<std::int8_t>(row.in), row.scale, row.out);
+    } else {
+      problem_.experts.apply(row.expert, as_elements<std::uint16_t>(row.in), row.out);
+    }
+  }
+  for (std::uint64_t row = 0; row < rows.size(); ++row) core.discard(expanded(row), slot_bytes());
+}
+
+emu::Task MoeLayer::run_experts(Core& core, std::uint32_t iteration) {
+  apply_experts(core);
   co_await core.compute(expert_time(core.rank(), iteration));
 }
 
@@ -152,70 +155,84 @@ Verdict MoeLayer::verify(DeviceProcess& device, std::uint32_t operation, std::ui
 // The rows at each expert are exactly the rows that routing sent, bit for bit.
 Verdict MoeLayer::verify_dispatch(DeviceProcess& device, std::uint32_t iteration) {
   Verdict verdict;
-  const auto fail = [&](const std::string& what) {
-    if (verdict.ok) verdict.what = what;
-    verdict.ok = false;
-  };
+  const SentRows& sent = sent_rows(iteration);
   const fabric::Memory& memory = device.memory();
-  row_.resize(problem_.hidden());
-  encoded_.resize(payload_bytes_);
-  emu::RunningDigest digest;
-  std::uint64_t row = 0;
+  std::vector<ReceivedRow> rows;
   for (std::uint32_t local = 0; local < local_experts(device.rank()); ++local) {
     const std::uint32_t expert = problem_.placement.begin(device.rank()) + local;
     const auto expected = problem_.arrivals[iteration].rows(expert);
     const auto count = memory.load<std::uint32_t>(expert_rows(local));
-    if (count != expected.size()) {
-      fail(fmt::format("expert {} reports {} rows, routing sent {}", expert, count, expected.size()));
+    if (count != expected.size() && verdict.ok) {
+      verdict.ok = false;
+      verdict.what =
+          fmt::format("expert {} reports {} rows, routing sent {}", expert, count, expected.size());
     }
-    for (std::size_t i = 0; i < expected.size(); ++i, ++row) {
-      const RowTag& want = expected[i];
-      const auto got = memory.load<RowTag>(tag(row));
-      const auto bytes = memory.view(expanded(row), payload_bytes_);
-      const auto scale_got = memory.load<std::uint32_t>(scale(row));
-      digest.add(emu::digest_bytes(bytes, scale_got));
-      if (!verdict.ok) continue;
-      if (got != want) {
-        fail(fmt::format("expert {} row {}: tag says device {} token {} k {}, routing sent device {} "
-                         "token {} k {}",
-                         expert, i, got.source, got.token, got.k, want.source, want.token, want.k));
-        continue;
-      }
-      input_row(problem_.seed, iteration, want.source, want.token, row_);
-      const float scale_want = encode(row_, encoded_);
-      std::uint32_t scale_bits;
-      std::memcpy(&scale_bits, &scale_want, sizeof(scale_bits));
-      const bool same_scale = precision_ == Precision::kBf16 || scale_bits == scale_got;
-      if (!same_scale || std::memcmp(bytes.data(), encoded_.data(), bytes.size()) != 0) {
-        const auto differs = std::mismatch(bytes.begin(), bytes.end(), encoded_.begin());
-        fail(fmt::format("expert {} row {} (device {} token {} k {}): {} differs from what was sent",
-                         expert, i, want.source, want.token, want.k,
-                         same_scale ? fmt::format("byte {}", differs.first - bytes.begin()) : "scale"));
-      }
+    for (std::uint32_t i = 0; i < expected.size(); ++i) rows.push_back({expert, i, expected[i], {}, {}});
+  }
+#pragma omp parallel for num_threads(problem_.threads) schedule(static)
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    ReceivedRow& received = rows[row];
+    received.tag = memory.load<RowTag>(tag(row));
+    received.row = SentRow::of(memory.view(expanded(row), payload_bytes_),
+                               precision_ == Precision::kInt8 ? memory.load<float>(scale(row)) : 0.0f);
+  }
+  emu::RunningDigest digest;
+  for (const ReceivedRow& received : rows) {
+    digest.add(received.row.digest.low);
+    digest.add(received.row.scale_bits);
+    if (!verdict.ok) continue;
+    const RowTag& want = received.expected;
+    if (received.tag != want) {
+      verdict.ok = false;
+      verdict.what = fmt::format(
+          "expert {} row {}: tag says device {} token {} k {}, routing sent device {} token {} k {}",
+          received.expert, received.index, received.tag.source, received.tag.token, received.tag.k,
+          want.source, want.token, want.k);
+    } else if (received.row != sent.row(want.source, want.token)) {
+      verdict.ok = false;
+      verdict.what = fmt::format("expert {} row {} (device {} token {} k {}): its bytes differ from those sent",
+                                 received.expert, received.index, want.source, want.token, want.k);
     }
   }
   verdict.digest = digest.value();
   return verdict;
 }
 
+const SentRows& MoeLayer::sent_rows(std::uint32_t iteration) {
+  auto& kept = sent_rows_[iteration % sent_rows_.size()];
+  if (!kept || kept->iteration() != iteration) {
+    kept = std::make_unique<SentRows>(problem_.tables[iteration], problem_.seed, iteration,
+                                      problem_.hidden(), precision_, problem_.threads);
+  }
+  return *kept;
+}
+
 // The output equals the dense reference, bit for bit: the reduction order is defined (ascending k, fp32).
 Verdict MoeLayer::verify_combine(DeviceProcess& device, std::uint32_t iteration) {
   Verdict verdict;
   const fabric::Memory& memory = device.memory();
-  row_.resize(problem_.hidden());
+  const std::uint32_t count = tokens(device.rank(), iteration);
+  std::vector<std::uint64_t> digests(count);
+  std::vector<std::uint8_t> same(count);
+#pragma omp parallel num_threads(problem_.threads)
+  {
+    ReferenceScratch scratch;
+    std::vector<std::uint16_t> want(problem_.hidden());
+#pragma omp for schedule(static)
+    for (std::uint32_t token = 0; token < count; ++token) {
+      const auto bytes = memory.view(output(token), output_row_bytes());
+      digests[token] = emu::digest_bytes(bytes);
+      reference_row(problem_.tables[iteration], problem_.experts, problem_.seed, iteration,
+                    device.rank(), token, precision_, scratch, want);
+      same[token] = std::memcmp(bytes.data(), want.data(), bytes.size()) == 0;
+    }
+  }
   emu::RunningDigest digest;
-  for (std::uint32_t token = 0; token < tokens(device.rank(), iteration); ++token) {
-    const auto bytes = memory.view(output(token), output_row_bytes());
-    digest.add(emu::digest_bytes(bytes));
-    if (!verdict.ok) continue;
-    reference_row(problem_.tables[iteration], problem_.experts, problem_.seed, iteration, device.rank(),
-                  token, precision_, scratch_, row_);
-    if (std::memcmp(bytes.data(), row_.data(), bytes.size()) == 0) continue;
-    const auto want = std::as_bytes(std::span<const std::uint16_t>(row_));
-    const auto differs = std::mismatch(bytes.begin(), bytes.end(), want.begin());
+  for (std::uint32_t token = 0; token < count; ++token) {
+    digest.add(digests[token]);
+    if (same[token] != 0 || !verdict.ok) continue;
     verdict.ok = false;
-    verdict.what = fmt::format("output of token {}: element {} differs from the dense reference", token,
-                               (differs.first - bytes.begin()) / 2);
+    verdict.what = fmt::format("the output of token {} differs from the dense reference", token);
   }
   verdict.digest = digest.value();
   return verdict;

@@ -2,7 +2,9 @@
 // and combine, and the checks of both (R10). An algorithm adds its windows and the two programs.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "moe/layout.h"
 #include "moe/quantise.h"
 #include "moe/reference.h"
+#include "moe/sent_rows.h"
 
 namespace orrery::moe {
 
@@ -19,13 +22,12 @@ class MoeLayer : public Algorithm {
   enum Operation : std::uint32_t { kDispatch, kExperts, kCombine };
 
   std::vector<std::string> operations() const override { return {"dispatch", "experts", "combine"}; }
-  std::uint64_t memory_bytes() const override { return layout_.bytes(); }
+  const Layout& layout() const override { return layout_; }
   std::uint64_t touched_bytes(std::uint32_t device) const override;
   std::uint64_t useful_bytes(std::uint32_t operation, std::uint32_t iteration) const override;
   std::uint32_t cores(std::uint32_t operation, std::uint32_t) const override {
     return operation == kExperts ? 1 : 0;
   }
-  void set_up(devices::DeviceProcess& device) override;
   void prepare(devices::DeviceProcess& device, std::uint32_t iteration) override;
   emu::Task program(devices::Core& core, std::uint32_t operation, std::uint32_t iteration) override;
   Verdict verify(devices::DeviceProcess& device, std::uint32_t operation,
@@ -39,6 +41,8 @@ class MoeLayer : public Algorithm {
 
   // --- Sizes ---
   std::uint32_t payload_bytes() const { return payload_bytes_; }      // of a dispatched row
+  /// A dispatched row with what travels with it, in whole blocks: of a window's slot and of an expanded row.
+  std::uint64_t slot_bytes() const { return align_up(align_up(payload_bytes_, 32) + 32, 512); }
   std::uint32_t output_row_bytes() const { return 2 * problem_.hidden(); }  // bf16
   std::uint32_t local_experts(std::uint32_t device) const { return problem_.placement.count(device); }
   std::uint32_t max_local_experts() const { return problem_.placement.max_local(); }
@@ -52,25 +56,23 @@ class MoeLayer : public Algorithm {
   fabric::Address input(std::uint32_t token) const { return input_ + std::uint64_t{token} * output_row_bytes(); }
   fabric::Address ids() const { return ids_; }          // int32 [token][k], -1 masked
   fabric::Address weights() const { return weights_; }  // float [token][k]
-  fabric::Address expanded(std::uint64_t row) const { return expanded_ + row * payload_bytes_; }
+  fabric::Address expanded(std::uint64_t row) const { return expanded_ + row * slot_bytes(); }
   fabric::Address scale(std::uint64_t row) const { return scales_ + row * sizeof(float); }
   fabric::Address tag(std::uint64_t row) const { return tags_ + row * sizeof(RowTag); }
   fabric::Address expert_rows(std::uint32_t local) const { return expert_rows_ + local * std::uint64_t{4}; }
   fabric::Address expert_output(std::uint64_t row) const { return outputs_ + row * output_row_bytes(); }
-  fabric::Address output(std::uint32_t token) const {
-    return output_ + std::uint64_t{token} * output_row_bytes();
-  }
-
-  /// Writes the payload of an input row (quantised or not) to `out`; returns its scale (0 for bf16).
-  float encode(std::span<const std::uint16_t> row, std::span<std::byte> out) const;
+  /// A token's combined row takes the place of its input row.
+  fabric::Address output(std::uint32_t token) const { return input(token); }
 
   const Problem& problem_;
   const Precision precision_;
   Layout layout_;
 
  private:
+  void apply_experts(devices::Core& core);
   emu::Task run_experts(devices::Core& core, std::uint32_t iteration);
   emu::Time expert_time(std::uint32_t device, std::uint32_t iteration) const;
+  const SentRows& sent_rows(std::uint32_t iteration);
   Verdict verify_dispatch(devices::DeviceProcess& device, std::uint32_t iteration);
   Verdict verify_combine(devices::DeviceProcess& device, std::uint32_t iteration);
 
@@ -84,10 +86,8 @@ class MoeLayer : public Algorithm {
   fabric::Address tags_;
   fabric::Address expert_rows_;
   fabric::Address outputs_;
-  fabric::Address output_;
-  ReferenceScratch scratch_;
-  std::vector<std::uint16_t> row_;
-  std::vector<std::byte> encoded_;
+  // Of the latest iterations: devices are hardly ever further apart.
+  std::array<std::unique_ptr<SentRows>, 4> sent_rows_;
 };
 
 }  // namespace orrery::moe

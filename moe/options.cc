@@ -1,12 +1,14 @@
 #include "moe/options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <sstream>
 
 #include "emu/errors.h"
+#include "emu/near_match.h"
 
 namespace orrery::moe {
 
@@ -32,11 +34,12 @@ Options::Options(const std::vector<OptionSpec>& specs) {
 void Options::set(const std::string& name, const std::string& value) {
   const auto it = options_.find(name);
   if (it == options_.end()) {
-    std::string known;
-    for (const auto& [each, option] : options_) known += (known.empty() ? "" : ", ") + each;
+    std::vector<std::string> known;
+    for (const auto& [each, option] : options_) known.push_back(each);
     throw emu::ConfigError("--set", path_of(name), value,
-                           options_.empty() ? "no option: this algorithm has none"
-                                            : "one of this algorithm's options: " + known);
+                           known.empty() ? "no option: this algorithm has none"
+                                         : fmt::format("one of this algorithm's options: {}", fmt::join(known, ", ")) +
+                                               emu::did_you_mean(name, known));
   }
   const auto& choices = it->second.choices;
   if (!choices.empty() && std::find(choices.begin(), choices.end(), value) == choices.end()) {

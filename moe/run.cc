@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <fstream>
 
 #include "devices/cluster.h"
 #include "emu/errors.h"
@@ -14,6 +13,7 @@
 #include "moe/algorithm.h"
 #include "moe/gate.h"
 #include "moe/measurement.h"
+#include "moe/memory_check.h"
 #include "moe/trace.h"
 #include "moe/workload.h"
 
@@ -28,20 +28,6 @@ constexpr std::size_t kFailuresListed = 8;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-// Bytes that this host can still give, or 0 if it does not say.
-std::uint64_t available_memory() {
-  std::ifstream in("/proc/meminfo");
-  std::string word;
-  while (in >> word) {
-    if (word == "MemAvailable:") {
-      std::uint64_t kib = 0;
-      in >> kib;
-      return kib * 1024;
-    }
-  }
-  return 0;
 }
 
 Problem make_problem(const RunConfig& config, const devices::Costs& costs) {
@@ -86,7 +72,10 @@ class Driver {
         algorithm_(algorithm),
         operations_(static_cast<std::uint32_t>(algorithm.operations().size())) {
     collected_.digests.assign(std::size_t{cluster.ranks()} * config.iterations * operations_, 0);
-    for_each_local([this](DeviceProcess& device) { algorithm_.set_up(device); });
+    for_each_local([this](DeviceProcess& device) {
+      algorithm_.set_up(device);
+      ++local_;
+    });
   }
 
   // All iterations; the hang report if there was one.
@@ -113,6 +102,10 @@ class Driver {
   }
 
   const Collected& collected() const { return collected_; }
+  /// The iteration that the devices of this process are in, on average.
+  std::uint64_t iteration() const {
+    return local_ == 0 ? 0 : std::min<std::uint64_t>(kernels_ended_ / (local_ * operations_), config_.iterations - 1);
+  }
 
  private:
   template <typename Visit>
@@ -138,6 +131,7 @@ class Driver {
                                       return algorithm_.program(core, operation, iteration);
                                     });
         co_await kernel;
+        ++kernels_ended_;
         verify(device, operation, iteration);
       }
     }
@@ -160,6 +154,8 @@ class Driver {
   Cluster& cluster_;
   Algorithm& algorithm_;
   const std::uint32_t operations_;
+  std::uint64_t local_ = 0;  // devices of this process
+  std::uint64_t kernels_ended_ = 0;
   Collected collected_;
 };
 
@@ -216,22 +212,6 @@ void collect(Cluster& cluster, const Collected& collected, Result& result) {
   result.set_output_digest(emu::to_hex(digest.value()));
 }
 
-void check_memory(const emu::ProcessGroup& processes, const RunConfig& config, const Algorithm& algorithm) {
-  double needed = 0;
-  for (std::uint32_t device = 0; device < config.devices; ++device) {
-    needed += static_cast<double>(algorithm.touched_bytes(device));
-  }
-  // The processes of one host share its memory.
-  const double share = static_cast<double>(processes.local_size()) / processes.size();
-  const auto available = static_cast<double>(available_memory());
-  if (available > 0 && needed * share > available) {
-    throw emu::ConfigError(
-        config.workload_file, "devices and tokens",
-        fmt::format("{} devices that touch {:.1f} GiB", config.devices, needed * share / (1 << 30)),
-        fmt::format("at most the {:.1f} GiB of memory that this host has left", available / (1 << 30)));
-  }
-}
-
 double peak_rss_mib() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -251,26 +231,27 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
     if (field.rfind("algorithm.", 0) == 0) options.set(field.substr(10), value);
     (*result.mutable_settings())[field] = value;
   }
+  check_tables_fit(processes, config);
   const Problem problem = make_problem(config, costs);
   const std::unique_ptr<Algorithm> algorithm = entry.make(problem, options);
-  check_memory(processes, config, *algorithm);
+  check_devices_fit(processes, config, *algorithm);
 
   devices::ClusterOptions cluster_options;
   cluster_options.ranks = config.devices;
   cluster_options.placement = config.placement;
-  cluster_options.memory_bytes = algorithm->memory_bytes();
+  cluster_options.regions = algorithm->layout().regions();
   cluster_options.adversary = {config.adversary, config.seed,
                                emu::from_ns(config.machine.fabric().adversary_delay_ns())};
   if (config.max_virtual_ms > 0) cluster_options.limit = emu::from_ns(config.max_virtual_ms * 1e6);
   const auto transport = emu::make_transport(config.transport, processes);
   Cluster cluster(processes, transport.get(), config.machine, config.machine_file, cluster_options);
+  Driver driver(config, cluster, *algorithm);
   if (config.progress) {
-    cluster.engine().set_progress([&config](emu::Time now) {
-      config.progress(fmt::format("virtual time {:.1f} us", emu::to_us(now)));
+    cluster.engine().set_progress([&config, &driver](emu::Time now) {
+      config.progress(fmt::format("iteration {} of {}, virtual time {:.1f} us", driver.iteration() + 1,
+                                  config.iterations, emu::to_us(now)));
     });
   }
-
-  Driver driver(config, cluster, *algorithm);
   outcome.hang = driver.run();
 
   result.set_topology(config.machine.name());
@@ -282,8 +263,12 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
   result.set_iterations(config.iterations);
   result.set_placement(config.placement);
   result.set_align(config.align);
-  if (outcome.hang.empty()) {
-    collect(cluster, driver.collected(), result);
+  collect(cluster, driver.collected(), result);
+  if (!outcome.hang.empty()) {
+    // What went wrong before may well be why.
+    for (const std::string& failure : result.failures()) outcome.hang += "before that: " + failure + "\n";
+    result.set_verified(false);
+  } else {
     measure(cluster, *algorithm, config.iterations, result);
   }
   Host& host = *result.mutable_host();

@@ -30,6 +30,6 @@ class AllToAll final : public ExchangeBenchmark {
 }  // namespace
 
 ORRERY_ALGORITHM(alltoall, "alltoall", "every device puts to every other one, in shift order", AllToAll,
-                 {{"bytes", "14336", "bytes per pair", {}}})
+                 {{"bytes", "14336", "bytes per pair", {}}, completion_option()})
 
 }  // namespace orrery::moe

@@ -10,6 +10,7 @@
 
 #include "moe/moe_layer.h"
 #include "moe/reduce.h"
+#include "moe/sent_rows.h"
 #include "moe/share.h"
 
 namespace orrery::moe {
@@ -64,6 +65,11 @@ devices::Predicate sum_is_eight() {
           0, "eight floats that sum to 8.0"};
 }
 
+struct Issued {
+  PutHandle put;
+  std::uint32_t row;
+};
+
 class CannBsp final : public MoeLayer {
  public:
   CannBsp(const Problem& problem, const Options& options)
@@ -72,21 +78,19 @@ class CannBsp final : public MoeLayer {
         sabotage_(options.text("sabotage")) {
     const std::uint64_t cores = problem.costs.cores;
     const std::uint64_t experts = max_local_experts();
-    slot_bytes_ = align_up(align_up(payload_bytes(), 32) + sizeof(Trailer), 512);
     combine_slot_bytes_ = align_up(output_row_bytes(), 512);
     const std::uint64_t entries = std::uint64_t{problem.token_bound} * problem.top_k();
-    half_bytes_ = align_up(problem.devices * experts * problem.token_bound * slot_bytes_, Layout::kHugePage);
+    half_rows_ = problem.devices * experts * problem.token_bound;
     status_half_bytes_ = align_up(problem.devices * experts * sizeof(Status), 512);
-    combine_half_bytes_ = align_up(entries * combine_slot_bytes_, Layout::kHugePage);
     arrived_half_bytes_ = align_up(entries * sizeof(Arrived), 512);
 
-    window_ = layout_.region(2 * half_bytes_, Layout::kHugePage);
-    status_ = layout_.region(2 * status_half_bytes_);
-    counts_ = layout_.region(problem.devices * experts * 4);
-    combine_window_ = layout_.region(2 * combine_half_bytes_, Layout::kHugePage);
-    arrived_ = layout_.region(2 * arrived_half_bytes_);
-    parity_ = layout_.region(cores * kParityStride * 2);
-    scratch_ = layout_.region(cores * 2 * slot_bytes_);
+    window_ = layout_.rows(2 * half_rows_, slot_bytes());
+    status_ = layout_.flat(2 * status_half_bytes_);
+    counts_ = layout_.flat(problem.devices * experts * 4);
+    combine_window_ = layout_.rows(2 * entries, combine_slot_bytes_);
+    arrived_ = layout_.flat(2 * arrived_half_bytes_);
+    parity_ = layout_.flat(cores * kParityStride * 2);
+    scratch_ = layout_.rows(cores * 2, slot_bytes());
   }
 
   std::uint32_t cores(std::uint32_t operation, std::uint32_t iteration) const override {
@@ -96,19 +100,13 @@ class CannBsp final : public MoeLayer {
   }
 
   std::uint64_t touched_bytes(std::uint32_t device) const override {
-    std::uint64_t bytes = MoeLayer::touched_bytes(device);
-    for (std::uint32_t i = 0; i < std::min(problem_.iterations, 2u); ++i) {
-      bytes += rows(device, i) * (slot_bytes_ + 4096) +  // a row starts and ends inside a page
-               std::uint64_t{tokens(device, i)} * problem_.top_k() * (combine_slot_bytes_ + 32);
+    // Live at once: outputs on their way back and what they become at their origins.
+    std::uint64_t entries = 0;
+    for (std::uint32_t i = 0; i < problem_.iterations; ++i) {
+      entries = std::max<std::uint64_t>(entries, tokens(device, i) * problem_.top_k());
     }
-    return bytes + std::uint64_t{problem_.costs.cores} * 2 * slot_bytes_;
-  }
-
-  void set_up(devices::DeviceProcess& device) override {
-    MoeLayer::set_up(device);
-    for (std::uint32_t half = 0; half < 2; ++half) {
-      device.memory().expect_dense(combine_window_ + half * combine_half_bytes_, combine_half_bytes_);
-    }
+    return MoeLayer::touched_bytes(device) + entries * combine_slot_bytes_ +
+           std::uint64_t{problem_.costs.cores} * 2 * slot_bytes();
   }
 
  private:
@@ -117,7 +115,7 @@ class CannBsp final : public MoeLayer {
   // --- Layout ---
   fabric::Address slot(std::uint32_t half, std::uint32_t source, std::uint32_t local, std::uint32_t n) const {
     const std::uint64_t list = std::uint64_t{source} * max_local_experts() + local;
-    return window_ + half * half_bytes_ + (list * problem_.token_bound + n) * slot_bytes_;
+    return window_ + (half * half_rows_ + list * problem_.token_bound + n) * slot_bytes();
   }
   fabric::Address trailer(fabric::Address slot) const { return slot + align_up(payload_bytes(), 32); }
   fabric::Address status(std::uint32_t half, std::uint32_t index) const {
@@ -125,15 +123,16 @@ class CannBsp final : public MoeLayer {
   }
   fabric::Address count(std::uint32_t index) const { return counts_ + std::uint64_t{index} * 4; }
   fabric::Address combine_slot(std::uint32_t half, std::uint32_t token, std::uint32_t k) const {
-    return combine_window_ + half * combine_half_bytes_ +
-           (std::uint64_t{token} * problem_.top_k() + k) * combine_slot_bytes_;
+    const std::uint64_t entries = std::uint64_t{problem_.token_bound} * problem_.top_k();
+    return combine_window_ +
+           (half * entries + std::uint64_t{token} * problem_.top_k() + k) * combine_slot_bytes_;
   }
   fabric::Address arrived(std::uint32_t half, std::uint32_t token, std::uint32_t k) const {
     return arrived_ + half * arrived_half_bytes_ +
            (std::uint64_t{token} * problem_.top_k() + k) * sizeof(Arrived);
   }
   fabric::Address buffer(const Core& core, std::uint32_t which) const {
-    return scratch_ + (std::uint64_t{core.index()} * 2 + which) * slot_bytes_;
+    return scratch_ + (std::uint64_t{core.index()} * 2 + which) * slot_bytes();
   }
   std::uint32_t record_bytes() const {
     return static_cast<std::uint32_t>(align_up(payload_bytes(), 32) + sizeof(Trailer));
@@ -179,7 +178,7 @@ class CannBsp final : public MoeLayer {
       co_await core.wait_local(in_flight[turn]);
       co_await core.stream(output_row_bytes());
       const auto row = core.memory().array<std::uint16_t>(input(tag.token), problem_.hidden());
-      const float scale = encode(row, core.memory().view(record, payload_bytes()));
+      const float scale = encode_row(row, precision_, core.memory().view(record, payload_bytes()));
       core.memory().store(trailer(record), Trailer{scale, tag, {}});
       const emu::Time quantise =
           precision_ == Precision::kInt8 ? kQuantisePasses * core.costs().vector(problem_.hidden()) : 0;
@@ -261,8 +260,8 @@ class CannBsp final : public MoeLayer {
       for (std::uint32_t n = 0; n < counts[index]; ++n, ++row) {
         const fabric::Address record = slot(half, source, local, n);
         core.accept(record, record_bytes());
-        co_await core.copy(expanded(row), record, payload_bytes());
-        const auto tail = core.memory().load<Trailer>(trailer(record));
+        co_await core.move(expanded(row), record, payload_bytes());
+        const auto tail = core.memory().load<Trailer>(trailer(expanded(row)));
         core.memory().store(scale(row), tail.scale);
         core.memory().store(tag(row), tail.tag);
       }
@@ -292,18 +291,27 @@ class CannBsp final : public MoeLayer {
     const Share mine = share(rows, core.count(), core.index());
     Arrived flag;
     flag.fill(1.0f);
-    PutHandle last;
+    std::vector<Issued> issued;  // its rows are given up once the port has read them
+    std::size_t freed = 0;
     const auto rotation = static_cast<std::uint32_t>(std::uint64_t{core.rank()} * mine.size() / core.ranks());
     for (std::uint32_t i = 0; i < mine.size(); ++i) {
       const std::uint32_t row = mine.begin + (i + rotation) % mine.size();
       const auto origin = core.memory().load<RowTag>(tag(row));
       co_await core.stream(output_row_bytes());
-      last = co_await core.put(origin.source, combine_slot(half, origin.token, origin.k),
-                               expert_output(row), output_row_bytes());
+      const PutHandle put =
+          co_await core.put(origin.source, combine_slot(half, origin.token, origin.k),
+                            expert_output(row), output_row_bytes());
+      issued.push_back({put, row});
       co_await core.fence();
       co_await core.store(origin.source, arrived(half, origin.token, origin.k), flag);
+      for (; freed < issued.size() && core.has_left(issued[freed].put); ++freed) {
+        core.discard(expert_output(issued[freed].row), output_row_bytes());
+      }
     }
-    co_await core.wait_local(last);
+    if (!issued.empty()) co_await core.wait_local(issued.back().put);
+    for (; freed < issued.size(); ++freed) {
+      core.discard(expert_output(issued[freed].row), output_row_bytes());
+    }
   }
 
   // Tokens are split over the cores: wait for a token's rows, then add them in ascending k.
@@ -331,6 +339,7 @@ class CannBsp final : public MoeLayer {
         co_await core.stream(output_row_bytes());
         const auto row = core.consume(combine_slot(half, token, k), output_row_bytes());
         accumulate(sum, {reinterpret_cast<const std::uint16_t*>(row.data()), sum.size()}, weights[k]);
+        core.discard(combine_slot(half, token, k), combine_slot_bytes_);
         co_await core.compute(kAccumulatePasses * core.costs().vector(problem_.hidden()));
       }
       round_to_bf16(sum, core.memory().array<std::uint16_t>(output(token), problem_.hidden()));
@@ -341,11 +350,9 @@ class CannBsp final : public MoeLayer {
 
   const std::vector<std::uint64_t> cores_per_call_;
   const std::string sabotage_;
-  std::uint64_t slot_bytes_;
   std::uint64_t combine_slot_bytes_;
-  std::uint64_t half_bytes_;
+  std::uint64_t half_rows_;
   std::uint64_t status_half_bytes_;
-  std::uint64_t combine_half_bytes_;
   std::uint64_t arrived_half_bytes_;
   fabric::Address window_;
   fabric::Address status_;

@@ -12,14 +12,15 @@ using devices::Core;
 ExchangeBenchmark::ExchangeBenchmark(const Problem& problem, const Options& options, std::uint32_t rounds)
     : problem_(problem),
       bytes_(static_cast<std::uint32_t>(options.number("bytes", 1, std::uint64_t{1} << 30))),
+      flush_(options.text("completion") == "flush"),
       rounds_(rounds) {}
 
 void ExchangeBenchmark::make_layout(std::uint32_t max_slots) {
   max_slots_ = max_slots;
   stride_ = align_up(bytes_, 512);
-  out_ = layout_.region(max_slots * stride_, Layout::kHugePage);
-  in_ = layout_.region(std::uint64_t{rounds_} * max_slots * stride_, Layout::kHugePage);
-  flags_ = layout_.region(std::uint64_t{max_slots} * kFlagStride);
+  out_ = layout_.rows(max_slots, stride_);
+  in_ = layout_.rows(std::uint64_t{rounds_} * max_slots, stride_);
+  flags_ = layout_.flat(std::uint64_t{max_slots} * kFlagStride);
 }
 
 std::uint64_t ExchangeBenchmark::touched_bytes(std::uint32_t device) const {
@@ -27,15 +28,11 @@ std::uint64_t ExchangeBenchmark::touched_bytes(std::uint32_t device) const {
   return targets(device).size() * stride_ + slots(device) * (stride_ * rounds + kFlagStride);
 }
 
-std::uint64_t ExchangeBenchmark::useful_bytes(std::uint32_t, std::uint32_t) const {
+std::uint64_t ExchangeBenchmark::useful_bytes(std::uint32_t operation, std::uint32_t) const {
+  if (operation != 0) return 0;
   std::uint64_t puts = 0;
   for (std::uint32_t device = 0; device < problem_.devices; ++device) puts += targets(device).size();
   return puts * bytes_;
-}
-
-void ExchangeBenchmark::set_up(devices::DeviceProcess& device) {
-  device.memory().expect_dense(out_, max_slots_ * stride_);
-  device.memory().expect_dense(in_, std::uint64_t{rounds_} * max_slots_ * stride_);
 }
 
 void ExchangeBenchmark::prepare(devices::DeviceProcess& device, std::uint32_t iteration) {
@@ -46,28 +43,61 @@ void ExchangeBenchmark::prepare(devices::DeviceProcess& device, std::uint32_t it
   }
 }
 
-emu::Task ExchangeBenchmark::program(Core& core, std::uint32_t, std::uint32_t iteration) {
+emu::Task ExchangeBenchmark::program(Core& core, std::uint32_t operation, std::uint32_t iteration) {
+  return operation == 0 ? put(core, iteration) : signal(core, iteration);
+}
+
+emu::Task ExchangeBenchmark::put(Core& core, std::uint32_t iteration) {
   const std::uint32_t round = iteration % rounds_;
   const std::vector<std::uint32_t> peers = targets(core.rank());
-  devices::PutHandle last;
+  std::vector<devices::PutHandle> puts;
+  std::uint32_t freed = 0;  // sources that the port has read are given up
   for (std::uint32_t slot = 0; slot < peers.size(); ++slot) {
-    last = co_await core.put(peers[slot], in(round, slot), out(slot), bytes_);
-    co_await core.fence();
+    const devices::PutHandle put = co_await core.put(peers[slot], in(round, slot), out(slot), bytes_);
+    puts.push_back(put);
+    if (!flush_) {
+      co_await core.fence();
+      co_await core.store(peers[slot], flag(slot), std::uint32_t{iteration + 1});
+    }
+    while (freed < puts.size() && core.has_left(puts[freed])) {
+      core.discard(out(freed++), stride_);
+    }
+  }
+  if (flush_) {
+    co_await core.quiet();
+  } else {
+    co_await wait_for_flags(core, iteration);
+  }
+  // The next iteration's input may not overwrite a source that is still being read.
+  if (!puts.empty()) co_await core.wait_local(puts.back());
+  for (; freed < puts.size(); ++freed) core.discard(out(freed), stride_);
+}
+
+emu::Task ExchangeBenchmark::signal(Core& core, std::uint32_t iteration) {
+  const std::vector<std::uint32_t> peers = targets(core.rank());
+  for (std::uint32_t slot = 0; slot < peers.size(); ++slot) {
     co_await core.store(peers[slot], flag(slot), std::uint32_t{iteration + 1});
   }
+  co_await wait_for_flags(core, iteration);
+}
+
+emu::Task ExchangeBenchmark::wait_for_flags(Core& core, std::uint32_t iteration) {
   const std::uint32_t expected = slots(core.rank());
   const auto writer = [this, &core](std::uint32_t slot) {
     return fmt::format("device {}", source_of(core.rank(), slot));
   };
   const devices::Slots all{flags_, 4, kFlagStride, expected, 0};
-  co_await core.wait_until(all, devices::word_at_least(iteration + 1), writer);
-  for (std::uint32_t slot = 0; slot < expected; ++slot) core.accept(in(round, slot), bytes_);
-  // The next iteration's input may not overwrite a source that is still being read.
-  co_await core.wait_local(last);
+  const devices::Predicate ready = devices::word_at_least(iteration + 1);
+  co_await core.wait_until(all, ready, writer);
+  for (std::uint32_t slot = 0; slot < expected; ++slot) {
+    core.accept(in(iteration % rounds_, slot), bytes_);
+  }
 }
 
-Verdict ExchangeBenchmark::verify(devices::DeviceProcess& device, std::uint32_t, std::uint32_t iteration) {
+Verdict ExchangeBenchmark::verify(devices::DeviceProcess& device, std::uint32_t operation,
+                                  std::uint32_t iteration) {
   Verdict verdict;
+  if (operation + 1 < operations().size()) return verdict;  // nothing is known to have arrived yet
   for (std::uint32_t slot = 0; slot < slots(device.rank()); ++slot) {
     const std::uint32_t source = source_of(device.rank(), slot);
     const auto bytes = std::as_const(device.memory()).view(in(iteration % rounds_, slot), bytes_);

@@ -35,7 +35,7 @@ class PointToPoint final : public ExchangeBenchmark {
 }  // namespace
 
 ORRERY_ALGORITHM(p2p, "p2p", "one put and its flag from one device to another", PointToPoint,
-                 {{"bytes", "14336", "bytes of the put", {}},
+                 {{"bytes", "14336", "bytes of the put", {}}, completion_option(),
                   {"source", "0", "device that puts", {}},
                   {"target", "last", "device that receives, or last", {}}})
 

@@ -27,6 +27,6 @@ class Ring final : public ExchangeBenchmark {
 }  // namespace
 
 ORRERY_ALGORITHM(ring, "ring", "every device puts to the next one", Ring,
-                 {{"bytes", "14336", "bytes of each put", {}}})
+                 {{"bytes", "14336", "bytes of each put", {}}, completion_option()})
 
 }  // namespace orrery::moe
