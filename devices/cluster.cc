@@ -69,7 +69,7 @@ Cluster::Cluster(const emu::ProcessGroup& processes, emu::Transport* transport, 
     rank_of_node_[ports_[rank]] = rank;
     if (!engine_.is_local(ports_[rank])) continue;
     devices_[rank] = std::make_unique<DeviceProcess>(engine_, network_, costs_, ports_, rank,
-                                                     regions, pool_, options.adversary);
+                                                     regions, options.adversary);
     engine_.attach(ports_[rank], devices_[rank].get());
   }
 }

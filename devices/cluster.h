@@ -66,7 +66,6 @@ class Cluster {
   emu::Engine engine_;
   fabric::Network network_;
   std::vector<std::uint32_t> rank_of_node_;
-  fabric::RowPool pool_;
   std::vector<std::unique_ptr<fabric::Switch>> switches_;
   std::vector<std::unique_ptr<DeviceProcess>> devices_;  // by rank; null where another process has it
 };

@@ -46,6 +46,12 @@ class Core {
                           std::uint32_t bytes) {
     return Await<PutOperation>(*this, rank, Piece{to, from, bytes});
   }
+  /// The same for a whole row of a row region that is given up at once: it need not be kept until the put has
+  /// left, and the host does not copy it where it need not. Elsewhere a plain put.
+  Await<PutOperation> give(std::uint32_t rank, fabric::Address to, fabric::Address from,
+                           std::uint32_t bytes) {
+    return Await<PutOperation>(*this, rank, Piece{to, from, bytes}, memory().has_rows(from));
+  }
   /// Several pieces as one put: one issue, one acknowledgement. `pieces` lives until co_await returns.
   Await<PutOperation> put(std::uint32_t rank, std::span<const Piece> pieces) {
     return Await<PutOperation>(*this, rank, pieces);

@@ -16,7 +16,7 @@ constexpr std::size_t kTornReadsKept = 8;
 
 DeviceProcess::DeviceProcess(emu::Engine& engine, fabric::Network& network, const Costs& costs,
                              const std::vector<fabric::NodeId>& ports, std::uint32_t rank,
-                             const std::vector<fabric::Region>& regions, fabric::RowPool& pool,
+                             const std::vector<fabric::Region>& regions,
                              const fabric::Adversary& adversary)
     : engine_(engine),
       network_(network),
@@ -24,7 +24,7 @@ DeviceProcess::DeviceProcess(emu::Engine& engine, fabric::Network& network, cons
       ports_(ports),
       rank_(rank),
       node_(ports[rank]),
-      memory_(regions, &pool),
+      memory_(regions, &engine.buffers()),
       visibility_(engine, network.fabric(), memory_, *this, node_, network.topology().devices,
                   StorePort::channels(network.fabric(), costs), adversary),
       port_(engine, network, memory_, costs, node_, static_cast<std::uint32_t>(ports.size())) {
@@ -200,7 +200,7 @@ void DeviceProcess::on_complete(const fabric::Packet& packet) {
   // Of a put of several pieces only the last fragment is checked.
   const auto torn =
       packet.contiguous
-          ? read_log_.completed(packet.address - packet.offset - packet.block, packet.put_bytes, packet,
+          ? read_log_.completed(packet.address - packet.offset, packet.put_bytes, packet,
                                 engine_.now())
           : read_log_.completed(packet.address, packet.bytes, packet, engine_.now());
   if (!torn) return;

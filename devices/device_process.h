@@ -41,7 +41,7 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   /// `ports`: the node of every rank; `rank`: this device's.
   DeviceProcess(emu::Engine& engine, fabric::Network& network, const Costs& costs,
                 const std::vector<fabric::NodeId>& ports, std::uint32_t rank,
-                const std::vector<fabric::Region>& regions, fabric::RowPool& pool,
+                const std::vector<fabric::Region>& regions,
                 const fabric::Adversary& adversary);
 
   void handle(const emu::Event& event) override;

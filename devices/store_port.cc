@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "emu/errors.h"
 
@@ -51,6 +52,7 @@ PutHandle StorePort::submit(const StoreRequest& request, emu::Time start) {
   Put& put = puts_[number];
   put.pieces.assign(request.pieces.begin(), request.pieces.end());
   put.has_immediate = !request.immediate.empty();
+  put.given = request.give ? memory_.take_row(request.pieces[0].from) : nullptr;
   if (put.has_immediate) {
     std::memcpy(put.immediate.data(), request.immediate.data(), request.immediate.size());
   }
@@ -99,6 +101,7 @@ void StorePort::reply(const Packet& request, emu::Time now) {
   Put& put = puts_[number];
   put.pieces.assign(1, Piece{request.payload, request.address, request.put_bytes});
   put.has_immediate = false;
+  put.given = nullptr;
   put.piece = 0;
   put.offset = 0;
   put.packets = 0;
@@ -205,18 +208,28 @@ void StorePort::send_next(std::uint32_t number, emu::Time now) {
   packet.address = piece.to + put.offset;
   packet.bytes = bytes;
   packet.offset = put.bytes;
+  packet.first = put.packets == 0;
   packet.choice = network_.choice(node_, packet.destination,
                                   choice_per_packet_ && put.packets > 0 ? choices_++ : put.choice_base);
-  const std::span<const std::byte> source =
-      put.has_immediate ? std::span<const std::byte>(put.immediate.data() + put.offset, bytes)
-                        : std::as_const(memory_).view(piece.from + put.offset, bytes);
-  packet.payload = engine_.send_payload(packet.destination, source);
+  if (put.given != nullptr) {
+    packet.payload = engine_.share_payload(packet.destination, put.given, put.offset, bytes);
+    if (engine_.is_local(packet.destination)) packet.in_buffer = put.offset;
+  } else {
+    const std::span<const std::byte> source =
+        put.has_immediate ? std::span<const std::byte>(put.immediate.data() + put.offset, bytes)
+                          : std::as_const(memory_).view(piece.from + put.offset, bytes);
+    // All devices have the same regions, so this one knows what the destination could keep.
+    const bool whole = bytes == packet.put_bytes && packet.kind == PacketKind::kPut;
+    packet.payload = engine_.send_payload(packet.destination, source,
+                                          whole ? memory_.row_to_adopt(packet.address, bytes) : 0);
+  }
   ++put.packets;
   put.bytes += bytes;
   put.offset += bytes;
   if (put.offset == piece.bytes) {
     ++put.piece;
     put.offset = 0;
+    if (put.given != nullptr) engine_.buffers().release(std::exchange(put.given, nullptr));
   }
   network_.inject(now, packet);
 }

@@ -40,6 +40,7 @@ struct StoreRequest {
   fabric::PacketKind kind = fabric::PacketKind::kPut;
   std::span<const Piece> pieces;
   std::span<const std::byte> immediate;  // at most kMaxImmediate
+  bool give = false;                     // the one piece is a row whose source is given up now
   emu::Time issued = 0;                  // the core began to issue
   static constexpr std::size_t kMaxImmediate = 64;
 };
@@ -81,6 +82,7 @@ class StorePort {
     std::vector<Piece> pieces;
     std::array<std::byte, StoreRequest::kMaxImmediate> immediate;
     bool has_immediate;
+    emu::Buffer* given = nullptr;  // the source, if it was given up
     std::uint32_t piece;      // next packet: its piece and its offset there
     std::uint32_t offset;
     std::uint64_t choice_base;

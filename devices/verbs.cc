@@ -45,6 +45,7 @@ bool PutOperation::start(Core& core) {
   request.kind = kind_;
   request.pieces = pieces_.empty() ? std::span<const Piece>(&piece_, 1) : pieces_;
   request.immediate = {immediate_.data(), immediate_bytes_};
+  request.give = give_;
   request.issued = core.now();
   handle_ = device.port().submit(request, core.now() + core.costs().issue);
   std::uint64_t bytes = 0;

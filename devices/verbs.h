@@ -42,7 +42,8 @@ class LocalOperation : public Operation {
 /// issue cost, hands over to the store port.
 class PutOperation : public Operation {
  public:
-  PutOperation(std::uint32_t rank, const Piece& piece) : rank_(rank), piece_(piece) {}
+  PutOperation(std::uint32_t rank, const Piece& piece, bool give = false)
+      : rank_(rank), give_(give), piece_(piece) {}
   PutOperation(std::uint32_t rank, std::span<const Piece> pieces) : rank_(rank), pieces_(pieces) {}
   /// Immediate data of at most StoreRequest::kMaxImmediate bytes.
   PutOperation(std::uint32_t rank, fabric::Address to, std::span<const std::byte> data,
@@ -65,6 +66,7 @@ class PutOperation : public Operation {
   fabric::PacketKind kind_ = fabric::PacketKind::kPut;
   std::uint32_t immediate_bytes_ = 0;
   bool started_ = false;
+  bool give_ = false;
   Piece piece_{};
   std::span<const Piece> pieces_;  // empty: the one piece_
   PutHandle handle_;

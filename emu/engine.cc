@@ -21,7 +21,7 @@ std::int64_t host_seconds() {
 Engine::Engine(const ProcessGroup& processes, Transport* transport, LpId lps)
     : processes_(processes),
       rank_(processes.rank()),
-      payloads_(processes.size()),
+      payloads_(buffers_, processes.size()),
       process_of_(lps, 0),
       objects_(lps, nullptr),
       sequences_(lps, 0),
@@ -52,15 +52,26 @@ Event& Engine::schedule(LpId from, LpId to, Time time, std::uint32_t kind) {
   return event;
 }
 
-std::uint64_t Engine::send_payload(LpId to, std::span<const std::byte> bytes) {
+std::uint64_t Engine::send_payload(LpId to, std::span<const std::byte> bytes,
+                                   std::uint64_t capacity) {
   const int process = process_of_[to];
-  if (process == rank_) return reinterpret_cast<std::uint64_t>(payloads_.capture(bytes));
+  if (process == rank_) return reinterpret_cast<std::uint64_t>(payloads_.capture(bytes, capacity));
   return exchange_->send_payload(process, bytes);
 }
 
-PayloadStore::Buffer* Engine::take_payload(LpId from, std::uint64_t reference) {
+std::uint64_t Engine::share_payload(LpId to, Buffer* buffer, std::uint64_t offset,
+                                    std::uint64_t bytes) {
+  const int process = process_of_[to];
+  if (process == rank_) {
+    ++buffer->references;
+    return reinterpret_cast<std::uint64_t>(buffer);
+  }
+  return exchange_->send_payload(process, {buffer->bytes() + offset, bytes});
+}
+
+Buffer* Engine::take_payload(LpId from, std::uint64_t reference) {
   const int process = process_of_[from];
-  if (process == rank_) return reinterpret_cast<PayloadStore::Buffer*>(reference);
+  if (process == rank_) return reinterpret_cast<Buffer*>(reference);
   return payloads_.take(process, reference);
 }
 

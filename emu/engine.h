@@ -46,10 +46,14 @@ class Engine final : private ExchangeSink {
   Event& schedule(LpId from, LpId to, Time time, std::uint32_t kind);
 
   /// Payload for the device `to`: captured now, whoever owns `to`. The result goes with the descriptor.
-  std::uint64_t send_payload(LpId to, std::span<const std::byte> bytes);
+  /// `capacity`: what its buffer should hold, for a destination that may keep the buffer.
+  std::uint64_t send_payload(LpId to, std::span<const std::byte> bytes, std::uint64_t capacity = 0);
   /// At `to`'s process: the buffer behind a reference made for it by `from`'s process.
-  PayloadStore::Buffer* take_payload(LpId from, std::uint64_t reference);
-  PayloadStore& payloads() { return payloads_; }
+  Buffer* take_payload(LpId from, std::uint64_t reference);
+  /// The same for bytes of a buffer of this process that stays as it is: a local `to` shares it instead of
+  /// getting a copy, and reads them at `offset`.
+  std::uint64_t share_payload(LpId to, Buffer* buffer, std::uint64_t offset, std::uint64_t bytes);
+  BufferPool& buffers() { return buffers_; }
 
   enum class Outcome { kQuiescent, kLimit };
   /// Executes events until none is left anywhere (kQuiescent), or the next is beyond the limit.
@@ -74,6 +78,7 @@ class Engine final : private ExchangeSink {
   const ProcessGroup& processes_;
   const int rank_;
   EventQueue queue_;
+  BufferPool buffers_;
   PayloadStore payloads_;
   std::unique_ptr<Exchange> exchange_;
   std::vector<int> process_of_;

@@ -1,44 +1,14 @@
 #include "emu/payload_store.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "emu/errors.h"
 
 namespace orrery::emu {
 
-namespace {
-constexpr std::size_t kBlockBytes = 1 << 20;
-constexpr std::size_t kSmallest = 64;
-}  // namespace
-
-PayloadStore::Buffer* PayloadStore::allocate(std::uint32_t size_class) {
-  const std::size_t bytes = sizeof(Buffer) + (kSmallest << size_class);
-  if (bytes > left_) {
-    const std::size_t block = std::max(kBlockBytes, bytes);
-    blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(block));
-    cursor_ = blocks_.back().get();
-    left_ = block;
-    reserved_ += block;
-  }
-  auto* buffer = reinterpret_cast<Buffer*>(cursor_);
-  cursor_ += bytes;
-  left_ -= bytes;
-  buffer->size_class = size_class;
-  return buffer;
-}
-
-PayloadStore::Buffer* PayloadStore::capture(std::span<const std::byte> bytes) {
-  const std::size_t units = (std::max<std::size_t>(bytes.size(), 1) + kSmallest - 1) / kSmallest;
-  const auto size_class = static_cast<std::uint32_t>(std::bit_width(units - 1));
-  Buffer* buffer = free_[size_class];
-  if (buffer != nullptr) {
-    free_[size_class] = buffer->next_free;
-  } else {
-    buffer = allocate(size_class);
-  }
-  buffer->references = 1;
+Buffer* PayloadStore::capture(std::span<const std::byte> bytes, std::uint64_t capacity) {
+  Buffer* buffer = pool_.acquire(BufferPool::class_of(std::max<std::uint64_t>(bytes.size(), capacity)));
   if (!bytes.empty()) std::memcpy(buffer->bytes(), bytes.data(), bytes.size());
   return buffer;
 }
@@ -58,7 +28,7 @@ void PayloadStore::arrived(int process, std::uint64_t number, std::span<const st
   ++from.count;
 }
 
-PayloadStore::Buffer* PayloadStore::take(int process, std::uint64_t number) {
+Buffer* PayloadStore::take(int process, std::uint64_t number) {
   Arrivals& from = arrivals_[static_cast<std::size_t>(process)];
   if (number < from.first || number >= from.first + from.count) {
     throw InvariantError("payload is not here: its descriptor overtook it");

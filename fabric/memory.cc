@@ -29,7 +29,7 @@ std::byte* reserve(std::uint64_t bytes) {
 }
 }  // namespace
 
-Memory::Memory(const std::vector<Region>& regions, RowPool* pool) {
+Memory::Memory(const std::vector<Region>& regions, emu::BufferPool* pool) : pool_(pool) {
   std::uint64_t longest_row = 0;
   for (const Region& region : regions) {
     if (region.bytes > kOffsetMask) {
@@ -46,9 +46,9 @@ Memory::Memory(const std::vector<Region>& regions, RowPool* pool) {
       if (region.dense) madvise(mapping.base, mapping.mapped, MADV_HUGEPAGE);
     } else {
       const std::uint64_t rows = (region.bytes + region.row_bytes - 1) / region.row_bytes;
-      mapping.mapped = round_up(std::max<std::uint64_t>(rows, 1) * sizeof(std::byte*), page_size());
-      mapping.rows = reinterpret_cast<std::byte**>(reserve(mapping.mapped));
-      mapping.buffers = &pool->of_size(region.row_bytes);
+      mapping.mapped = round_up(std::max<std::uint64_t>(rows, 1) * sizeof(emu::Buffer*), page_size());
+      mapping.rows = reinterpret_cast<emu::Buffer**>(reserve(mapping.mapped));
+      mapping.size_class = emu::BufferPool::class_of(region.row_bytes);
       longest_row = std::max(longest_row, region.row_bytes);
     }
     mappings_.push_back(mapping);
@@ -82,23 +82,53 @@ void Memory::discard(Address address, std::uint64_t bytes) {
        row * mapping.row_bytes < end; ++row) {
     const bool whole = std::min((row + 1) * mapping.row_bytes, mapping.bytes) <= end;
     if (!whole) continue;
-    if (is_live(mapping.rows[row])) mapping.buffers->release(mapping.rows[row]);
+    if (is_live(mapping.rows[row])) pool_->release(mapping.rows[row]);
     mapping.rows[row] = discarded();
   }
 }
 
-void Memory::move_row(Address to, Address from) {
-  Mapping& source = find(from, 0);
-  Mapping& target = find(to, 0);
-  const std::uint64_t from_offset = from & kOffsetMask;
-  const std::uint64_t to_offset = to & kOffsetMask;
-  if (source.row_bytes == 0 || source.row_bytes != target.row_bytes ||
-      from_offset % source.row_bytes != 0 || to_offset % target.row_bytes != 0) {
-    throw emu::InvariantError("only a whole row can become another row");
+emu::Buffer*& Memory::row_at(Address address) {
+  Mapping& mapping = find(address, 0);
+  const std::uint64_t offset = address & kOffsetMask;
+  if (mapping.row_bytes == 0 || offset % mapping.row_bytes != 0) {
+    throw emu::InvariantError(fmt::format("no row begins at {:#x}", address));
   }
-  std::byte*& from_row = source.rows[from_offset / source.row_bytes];
-  std::byte*& to_row = target.rows[to_offset / target.row_bytes];
-  if (is_live(to_row)) target.buffers->release(to_row);
+  return mapping.rows[offset / mapping.row_bytes];
+}
+
+bool Memory::adopt(Address address, emu::Buffer* buffer, std::uint64_t bytes) {
+  Mapping& mapping = find(address, bytes);
+  const std::uint64_t offset = address & kOffsetMask;
+  if (mapping.row_bytes == 0 || buffer->references != 1 || buffer->size_class != mapping.size_class ||
+      offset % mapping.row_bytes != 0) {
+    return false;
+  }
+  emu::Buffer*& row = mapping.rows[offset / mapping.row_bytes];
+  if (is_live(row)) return false;  // the rest of the row stays as it is
+  row = buffer;
+  std::memset(buffer->bytes() + bytes, 0, mapping.row_bytes - bytes);
+  return true;
+}
+
+emu::Buffer* Memory::take_row(Address address) {
+  emu::Buffer*& row = row_at(address);
+  if (!is_live(row)) {
+    const Mapping& mapping = find(address, 0);
+    row = pool_->acquire(mapping.size_class);
+    std::memset(row->bytes(), 0, mapping.row_bytes);
+  }
+  emu::Buffer* taken = row;
+  row = discarded();
+  return taken;
+}
+
+void Memory::move_row(Address to, Address from) {
+  if (find(to, 0).row_bytes != find(from, 0).row_bytes) {
+    throw emu::InvariantError("a row can only become a row of equal length");
+  }
+  emu::Buffer*& from_row = row_at(from);
+  emu::Buffer*& to_row = row_at(to);
+  if (is_live(to_row)) pool_->release(to_row);
   to_row = is_live(from_row) ? from_row : nullptr;
   from_row = discarded();
 }

@@ -13,8 +13,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "emu/buffer_pool.h"
 #include "fabric/packet.h"
-#include "fabric/row_pool.h"
 
 namespace orrery::fabric {
 
@@ -34,7 +34,7 @@ class Memory {
   explicit Memory(std::uint64_t bytes) : Memory({Region{bytes, 0, false}}, nullptr) {}
   /// `pool` serves the row regions and outlives the memory; it may be null if there are none. Throws
   /// ConfigError if the host's address space cannot hold the regions.
-  Memory(const std::vector<Region>& regions, RowPool* pool);
+  Memory(const std::vector<Region>& regions, emu::BufferPool* pool);
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
@@ -44,22 +44,22 @@ class Memory {
     Mapping& mapping = find(address, bytes);
     const std::uint64_t offset = address & kOffsetMask;
     if (mapping.row_bytes == 0) return {mapping.base + offset, bytes};
-    std::byte*& row = mapping.rows[offset / mapping.row_bytes];
+    emu::Buffer*& row = mapping.rows[offset / mapping.row_bytes];
     const std::uint64_t into = offset % mapping.row_bytes;
     if (!is_live(row)) {
-      row = mapping.buffers->acquire();
-      std::memset(row, 0, mapping.row_bytes);
+      row = pool_->acquire(mapping.size_class);
+      std::memset(row->bytes(), 0, mapping.row_bytes);
     }
-    return {row + into, bytes};
+    return {row->bytes() + into, bytes};
   }
   /// For reading: a row that is not committed reads as zeros.
   std::span<const std::byte> view(Address address, std::uint64_t bytes) const {
     const Mapping& mapping = const_cast<Memory*>(this)->find(address, bytes);
     const std::uint64_t offset = address & kOffsetMask;
     if (mapping.row_bytes == 0) return {mapping.base + offset, bytes};
-    const std::byte* row = mapping.rows[offset / mapping.row_bytes];
+    emu::Buffer* row = mapping.rows[offset / mapping.row_bytes];
     const std::uint64_t into = offset % mapping.row_bytes;
-    return {(is_live(row) ? row : zeros_.data()) + into, bytes};
+    return {(is_live(row) ? row->bytes() : zeros_.data()) + into, bytes};
   }
   /// Copies `bytes` to `address`. The same as through view(), without zeroing what is overwritten at once.
   void write(Address address, std::span<const std::byte> bytes) {
@@ -67,17 +67,28 @@ class Memory {
     const std::uint64_t offset = address & kOffsetMask;
     std::byte* target = mapping.base + offset;
     if (mapping.row_bytes != 0) {
-      std::byte*& row = mapping.rows[offset / mapping.row_bytes];
+      emu::Buffer*& row = mapping.rows[offset / mapping.row_bytes];
       const std::uint64_t into = offset % mapping.row_bytes;
       if (!is_live(row)) {
-        row = mapping.buffers->acquire();
-        std::memset(row, 0, into);
-        std::memset(row + into + bytes.size(), 0, mapping.row_bytes - into - bytes.size());
+        row = pool_->acquire(mapping.size_class);
+        std::memset(row->bytes(), 0, into);
+        std::memset(row->bytes() + into + bytes.size(), 0, mapping.row_bytes - into - bytes.size());
       }
-      target = row + into;
+      target = row->bytes() + into;
     }
     std::memcpy(target, bytes.data(), bytes.size());
   }
+  /// Length of the row at `address`, if `bytes` there are the beginning of one; else 0.
+  std::uint64_t row_to_adopt(Address address, std::uint64_t bytes) const {
+    const Mapping& mapping = const_cast<Memory*>(this)->find(address, bytes);
+    const bool begins = mapping.row_bytes != 0 && (address & kOffsetMask) % mapping.row_bytes == 0;
+    return begins ? mapping.row_bytes : 0;
+  }
+  /// Makes `buffer`, whose first `bytes` are for the row that begins at `address`, that row itself if it fits
+  /// and nobody else refers to it; false if the bytes must be written instead. Takes over the reference.
+  bool adopt(Address address, emu::Buffer* buffer, std::uint64_t bytes);
+  /// The row that begins at `address`, taken out: the caller has its reference, and the row is discarded.
+  emu::Buffer* take_row(Address address);
   /// The row at `from` becomes the row at `to`, which must be of equal length; `from` is discarded. No byte
   /// moves.
   void move_row(Address to, Address from);
@@ -117,17 +128,17 @@ class Memory {
 
  private:
   // A row's entry: null before it is first written, discarded() after it was given up.
-  static std::byte* discarded() { return reinterpret_cast<std::byte*>(std::uintptr_t{1}); }
-  static bool is_live(const std::byte* row) { return reinterpret_cast<std::uintptr_t>(row) > 1; }
+  static emu::Buffer* discarded() { return reinterpret_cast<emu::Buffer*>(std::uintptr_t{1}); }
+  static bool is_live(const emu::Buffer* row) { return reinterpret_cast<std::uintptr_t>(row) > 1; }
 
   static constexpr Address kOffsetMask = (Address{1} << Region::kRegionBits) - 1;
   struct Mapping {
     std::uint64_t bytes = 0;
     std::uint64_t row_bytes = 0;
-    std::byte* base = nullptr;   // flat
-    std::byte** rows = nullptr;  // by row
-    RowPool::Sizes* buffers = nullptr;
-    std::uint64_t mapped = 0;    // of base or rows
+    std::byte* base = nullptr;     // flat
+    emu::Buffer** rows = nullptr;  // by row
+    std::uint32_t size_class = 0;
+    std::uint64_t mapped = 0;      // of base or rows
   };
 
   Mapping& find(Address address, std::uint64_t bytes) {
@@ -143,6 +154,9 @@ class Memory {
   }
   [[noreturn]] void out_of_range(Address address, std::uint64_t bytes) const;
 
+  emu::Buffer*& row_at(Address address);
+
+  emu::BufferPool* pool_;
   std::vector<Mapping> mappings_;
   std::vector<std::byte> zeros_;  // as long as the longest row
 };

@@ -12,8 +12,8 @@ namespace {
 // Channels are cores or queue pairs, of which a device has at most 1024.
 constexpr std::uint64_t kUnorderedChannel = 0xfff;
 
-emu::PayloadStore::Buffer* buffer_of(const Packet& packet) {
-  return reinterpret_cast<emu::PayloadStore::Buffer*>(packet.payload);
+emu::Buffer* buffer_of(const Packet& packet) {
+  return reinterpret_cast<emu::Buffer*>(packet.payload);
 }
 }  // namespace
 
@@ -40,7 +40,6 @@ std::uint64_t Visibility::put_key(const Packet& packet) const {
 void Visibility::deliver(const Packet& packet) {
   Packet local = packet;
   local.payload = reinterpret_cast<std::uint64_t>(engine_.take_payload(packet.source, packet.payload));
-  local.block = 0;
   if (ack_at_ == Fabric::RECEIVED) count_received(local);
   if (adversary_.on && local.kind != PacketKind::kAtomicAdd) {
     split(local);
@@ -61,7 +60,7 @@ void Visibility::count_received(const Packet& packet) {
 
 // Every atomic block of the packet goes its own way, late by a hash of what it is.
 void Visibility::split(const Packet& packet) {
-  emu::PayloadStore::Buffer* buffer = buffer_of(packet);
+  emu::Buffer* buffer = buffer_of(packet);
   const std::uint64_t key = emu::combine64(emu::combine64(adversary_.seed, node_), put_key(packet));
   std::uint32_t done = 0;
   while (done < packet.bytes) {
@@ -71,13 +70,14 @@ void Visibility::split(const Packet& packet) {
     const std::uint64_t hash = emu::combine64(key, address / block_bytes_);
     const auto delay = static_cast<emu::Time>(
         hash % (static_cast<std::uint64_t>(adversary_.delay) + 1));
-    if (done != 0) engine_.payloads().add_reference(buffer);
+    if (done != 0) ++buffer->references;
     Packet& fragment =
         engine_.schedule(node_, node_, engine_.now() + delay, kBlockVisible).as<Packet>();
     fragment = packet;
     fragment.address = address;
     fragment.bytes = bytes;
-    fragment.block = done;
+    fragment.offset = packet.offset + done;
+    fragment.in_buffer = packet.in_buffer + done;
     done += bytes;
   }
 }
@@ -95,16 +95,20 @@ void Visibility::arrive(const Packet& fragment) {
 }
 
 void Visibility::expose(const Packet& fragment) {
-  emu::PayloadStore::Buffer* buffer = buffer_of(fragment);
-  const std::byte* bytes = buffer->bytes() + fragment.block;
+  emu::Buffer* buffer = buffer_of(fragment);
+  const std::byte* bytes = buffer->bytes() + fragment.in_buffer;
   if (fragment.kind == PacketKind::kAtomicAdd) {
     std::uint64_t operand;
     std::memcpy(&operand, bytes, sizeof(operand));
     memory_.store(fragment.address, memory_.load<std::uint64_t>(fragment.address) + operand);
   } else {
-    memory_.write(fragment.address, {bytes, fragment.bytes});
+    if (fragment.in_buffer == 0 && memory_.adopt(fragment.address, buffer, fragment.bytes)) {
+      buffer = nullptr;
+    } else {
+      memory_.write(fragment.address, {bytes, fragment.bytes});
+    }
   }
-  engine_.payloads().release(buffer);
+  if (buffer != nullptr) engine_.buffers().release(buffer);
   sink_.on_visible(fragment, fragment.address, fragment.bytes);
 }
 
@@ -148,7 +152,7 @@ bool Visibility::accept_whole(Channel& channel, const Packet& fragment) {
 
 void Visibility::arrive_first_fragment(const Packet& fragment) {
   Channel& channel = channels_[channel_index(fragment)];
-  if (fragment.offset == 0 && fragment.sequence != channel.next) {
+  if (fragment.first && fragment.sequence != channel.next) {
     hold(channel, fragment);
   } else if (accept_first_fragment(channel, fragment) && !channel.held.empty()) {
     release_held(channel, fragment.journey);

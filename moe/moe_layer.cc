@@ -40,11 +40,11 @@ MoeLayer::MoeLayer(const Problem& problem, Precision precision)
   input_ = layout_.rows(problem.token_bound, output_row_bytes());
   ids_ = layout_.flat(entries * sizeof(std::int32_t));
   weights_ = layout_.flat(entries * sizeof(float));
-  expanded_ = layout_.rows(max_rows_, slot_bytes());
+  expanded_ = layout_.rows(max_rows_, row_stride());
   scales_ = layout_.flat(max_rows_ * sizeof(float));
   tags_ = layout_.flat(max_rows_ * sizeof(RowTag));
   expert_rows_ = layout_.flat(std::uint64_t{4} * problem.placement.max_local());
-  outputs_ = layout_.rows(max_rows_, output_row_bytes());
+  outputs_ = layout_.rows(max_rows_, row_stride());
 }
 
 std::uint64_t MoeLayer::rows(std::uint32_t device, std::uint32_t iteration) const {
@@ -59,7 +59,7 @@ std::uint64_t MoeLayer::touched_bytes(std::uint32_t device) const {
     most_rows = std::max(most_rows, rows(device, iteration));
     most_tokens = std::max<std::uint64_t>(most_tokens, tokens(device, iteration));
   }
-  return most_rows * (slot_bytes() + output_row_bytes() + 4 + sizeof(RowTag)) +
+  return most_rows * (row_stride() + 4 + sizeof(RowTag)) +
          most_tokens * (output_row_bytes() + 8 * problem_.top_k());
 }
 
@@ -111,13 +111,13 @@ emu::Time MoeLayer::expert_time(std::uint32_t device, std::uint32_t iteration) c
                   problem_.costs.hbm.serialisation(static_cast<std::uint64_t>(bytes)));
 }
 
+// Each row's output takes the place of its input: dispatched rows are given up as they are consumed.
 void MoeLayer::apply_experts(Core& core) {
   fabric::Memory& memory = core.memory();
   struct Row {
     std::uint32_t expert;
-    std::span<const std::byte> in;
     float scale;
-    std::span<std::uint16_t> out;
+    std::byte* bytes;  // in: the payload; out: the output
   };
   std::vector<Row> rows;
   for (std::uint32_t local = 0; local < local_experts(core.rank()); ++local) {
@@ -125,20 +125,27 @@ void MoeLayer::apply_experts(Core& core) {
     const std::uint32_t expert = problem_.placement.begin(core.rank()) + local;
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint64_t row = rows.size();
-      rows.push_back({expert, core.consume(expanded(row), payload_bytes_), memory.load<float>(scale(row)),
-                      memory.array<std::uint16_t>(expert_output(row), problem_.hidden())});
+      core.accept(expanded(row), payload_bytes_);
+      memory.move_row(expert_output(row), expanded(row));
+      rows.push_back({expert, memory.load<float>(scale(row)),
+                      memory.view(expert_output(row), output_row_bytes()).data()});
     }
   }
-#pragma omp parallel for num_threads(problem_.threads) schedule(static)
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Row& row = rows[i];
-    if (precision_ == Precision::kInt8) {
-      problem_.experts.apply(row.expert, as_elements<std::int8_t>(row.in), row.scale, row.out);
-    } else {
-      problem_.experts.apply(row.expert, as_elements<std::uint16_t>(row.in), row.out);
+#pragma omp parallel num_threads(problem_.threads)
+  {
+    std::vector<std::byte> payload(payload_bytes_);
+#pragma omp for schedule(static)
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const Row& row = rows[i];
+      std::memcpy(payload.data(), row.bytes, payload.size());
+      const std::span<std::uint16_t> out(reinterpret_cast<std::uint16_t*>(row.bytes), problem_.hidden());
+      if (precision_ == Precision::kInt8) {
+        problem_.experts.apply(row.expert, as_elements<std::int8_t>(payload), row.scale, out);
+      } else {
+        problem_.experts.apply(row.expert, as_elements<std::uint16_t>(payload), out);
+      }
     }
   }
-  for (std::uint64_t row = 0; row < rows.size(); ++row) core.discard(expanded(row), slot_bytes());
 }
 
 emu::Task MoeLayer::run_experts(Core& core, std::uint32_t iteration) {

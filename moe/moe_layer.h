@@ -2,6 +2,7 @@
 // and combine, and the checks of both (R10). An algorithm adds its windows and the two programs.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -41,8 +42,11 @@ class MoeLayer : public Algorithm {
 
   // --- Sizes ---
   std::uint32_t payload_bytes() const { return payload_bytes_; }      // of a dispatched row
-  /// A dispatched row with what travels with it, in whole blocks: of a window's slot and of an expanded row.
-  std::uint64_t slot_bytes() const { return align_up(align_up(payload_bytes_, 32) + 32, 512); }
+  /// Distance of rows of windows, expanded rows and outputs. All the same, so that a row moves from one to
+  /// the next in place: long enough for a dispatched row with 32 bytes beside it and for an output.
+  std::uint64_t row_stride() const {
+    return align_up(std::max<std::uint64_t>(align_up(payload_bytes_, 32) + 32, output_row_bytes()), 512);
+  }
   std::uint32_t output_row_bytes() const { return 2 * problem_.hidden(); }  // bf16
   std::uint32_t local_experts(std::uint32_t device) const { return problem_.placement.count(device); }
   std::uint32_t max_local_experts() const { return problem_.placement.max_local(); }
@@ -56,11 +60,11 @@ class MoeLayer : public Algorithm {
   fabric::Address input(std::uint32_t token) const { return input_ + std::uint64_t{token} * output_row_bytes(); }
   fabric::Address ids() const { return ids_; }          // int32 [token][k], -1 masked
   fabric::Address weights() const { return weights_; }  // float [token][k]
-  fabric::Address expanded(std::uint64_t row) const { return expanded_ + row * slot_bytes(); }
+  fabric::Address expanded(std::uint64_t row) const { return expanded_ + row * row_stride(); }
   fabric::Address scale(std::uint64_t row) const { return scales_ + row * sizeof(float); }
   fabric::Address tag(std::uint64_t row) const { return tags_ + row * sizeof(RowTag); }
   fabric::Address expert_rows(std::uint32_t local) const { return expert_rows_ + local * std::uint64_t{4}; }
-  fabric::Address expert_output(std::uint64_t row) const { return outputs_ + row * output_row_bytes(); }
+  fabric::Address expert_output(std::uint64_t row) const { return outputs_ + row * row_stride(); }
   /// A token's combined row takes the place of its input row.
   fabric::Address output(std::uint32_t token) const { return input(token); }
 

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # To be sourced: what Open MPI needs to run in a container, as root, on fewer cores than processes; and
 # `launch N PROGRAM…`, which starts a program as N processes.
 if ((EUID == 0)); then

@@ -65,11 +65,6 @@ devices::Predicate sum_is_eight() {
           0, "eight floats that sum to 8.0"};
 }
 
-struct Issued {
-  PutHandle put;
-  std::uint32_t row;
-};
-
 class CannBsp final : public MoeLayer {
  public:
   CannBsp(const Problem& problem, const Options& options)
@@ -80,17 +75,19 @@ class CannBsp final : public MoeLayer {
     const std::uint64_t experts = max_local_experts();
     combine_slot_bytes_ = align_up(output_row_bytes(), 512);
     const std::uint64_t entries = std::uint64_t{problem.token_bound} * problem.top_k();
-    half_rows_ = problem.devices * experts * problem.token_bound;
+    // A token may name an expert several times only where the gate allows it.
+    list_rows_ = problem.token_bound * (problem.workload.gate().allow_duplicates() ? problem.top_k() : 1);
+    half_rows_ = problem.devices * experts * list_rows_;
     status_half_bytes_ = align_up(problem.devices * experts * sizeof(Status), 512);
     arrived_half_bytes_ = align_up(entries * sizeof(Arrived), 512);
 
-    window_ = layout_.rows(2 * half_rows_, slot_bytes());
+    window_ = layout_.rows(2 * half_rows_, row_stride());
     status_ = layout_.flat(2 * status_half_bytes_);
     counts_ = layout_.flat(problem.devices * experts * 4);
     combine_window_ = layout_.rows(2 * entries, combine_slot_bytes_);
     arrived_ = layout_.flat(2 * arrived_half_bytes_);
     parity_ = layout_.flat(cores * kParityStride * 2);
-    scratch_ = layout_.rows(cores * 2, slot_bytes());
+    scratch_ = layout_.rows(cores * 2, row_stride());
   }
 
   std::uint32_t cores(std::uint32_t operation, std::uint32_t iteration) const override {
@@ -106,16 +103,17 @@ class CannBsp final : public MoeLayer {
       entries = std::max<std::uint64_t>(entries, tokens(device, i) * problem_.top_k());
     }
     return MoeLayer::touched_bytes(device) + entries * combine_slot_bytes_ +
-           std::uint64_t{problem_.costs.cores} * 2 * slot_bytes();
+           std::uint64_t{problem_.costs.cores} * 2 * row_stride();
   }
 
  private:
   static constexpr std::uint32_t kParityStride = 512;
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
   // --- Layout ---
   fabric::Address slot(std::uint32_t half, std::uint32_t source, std::uint32_t local, std::uint32_t n) const {
     const std::uint64_t list = std::uint64_t{source} * max_local_experts() + local;
-    return window_ + (half * half_rows_ + list * problem_.token_bound + n) * slot_bytes();
+    return window_ + (half * half_rows_ + list * list_rows_ + n) * row_stride();
   }
   fabric::Address trailer(fabric::Address slot) const { return slot + align_up(payload_bytes(), 32); }
   fabric::Address status(std::uint32_t half, std::uint32_t index) const {
@@ -132,7 +130,7 @@ class CannBsp final : public MoeLayer {
            (std::uint64_t{token} * problem_.top_k() + k) * sizeof(Arrived);
   }
   fabric::Address buffer(const Core& core, std::uint32_t which) const {
-    return scratch_ + (std::uint64_t{core.index()} * 2 + which) * slot_bytes();
+    return scratch_ + (std::uint64_t{core.index()} * 2 + which) * row_stride();
   }
   std::uint32_t record_bytes() const {
     return static_cast<std::uint32_t>(align_up(payload_bytes(), 32) + sizeof(Trailer));
@@ -168,6 +166,8 @@ class CannBsp final : public MoeLayer {
     }
     PutHandle in_flight[2];
     std::uint32_t turn = 0;
+    std::uint32_t encoded = kNone;  // token in the other buffer: the host need not quantise it again
+    float scale = 0;
     for (std::uint32_t entry = mine.begin; entry < mine.end; ++entry) {
       if (ids[entry] < 0) continue;
       const auto expert = static_cast<std::uint32_t>(ids[entry]);
@@ -177,8 +177,15 @@ class CannBsp final : public MoeLayer {
 
       co_await core.wait_local(in_flight[turn]);
       co_await core.stream(output_row_bytes());
-      const auto row = core.memory().array<std::uint16_t>(input(tag.token), problem_.hidden());
-      const float scale = encode_row(row, precision_, core.memory().view(record, payload_bytes()));
+      const auto payload = core.memory().view(record, payload_bytes());
+      if (tag.token == encoded) {
+        std::memcpy(payload.data(), core.memory().view(buffer(core, turn ^ 1), payload_bytes()).data(),
+                    payload.size());
+      } else {
+        scale = encode_row(core.memory().array<std::uint16_t>(input(tag.token), problem_.hidden()),
+                           precision_, payload);
+        encoded = tag.token;
+      }
       core.memory().store(trailer(record), Trailer{scale, tag, {}});
       const emu::Time quantise =
           precision_ == Precision::kInt8 ? kQuantisePasses * core.costs().vector(problem_.hidden()) : 0;
@@ -186,7 +193,7 @@ class CannBsp final : public MoeLayer {
 
       std::uint32_t n = sent[expert]++;
       if (sabotage_ == "wrong-slot" && core.rank() == 0 && tag.token == 0 && tag.k == 0) {
-        n = (n + 1) % problem_.token_bound;
+        n = (n + 1) % list_rows_;
       }
       const std::uint32_t local = problem_.placement.local_index(expert);
       in_flight[turn] =
@@ -291,27 +298,18 @@ class CannBsp final : public MoeLayer {
     const Share mine = share(rows, core.count(), core.index());
     Arrived flag;
     flag.fill(1.0f);
-    std::vector<Issued> issued;  // its rows are given up once the port has read them
-    std::size_t freed = 0;
+    PutHandle last;
     const auto rotation = static_cast<std::uint32_t>(std::uint64_t{core.rank()} * mine.size() / core.ranks());
     for (std::uint32_t i = 0; i < mine.size(); ++i) {
       const std::uint32_t row = mine.begin + (i + rotation) % mine.size();
       const auto origin = core.memory().load<RowTag>(tag(row));
       co_await core.stream(output_row_bytes());
-      const PutHandle put =
-          co_await core.put(origin.source, combine_slot(half, origin.token, origin.k),
-                            expert_output(row), output_row_bytes());
-      issued.push_back({put, row});
+      last = co_await core.give(origin.source, combine_slot(half, origin.token, origin.k),
+                                expert_output(row), output_row_bytes());
       co_await core.fence();
       co_await core.store(origin.source, arrived(half, origin.token, origin.k), flag);
-      for (; freed < issued.size() && core.has_left(issued[freed].put); ++freed) {
-        core.discard(expert_output(issued[freed].row), output_row_bytes());
-      }
     }
-    if (!issued.empty()) co_await core.wait_local(issued.back().put);
-    for (; freed < issued.size(); ++freed) {
-      core.discard(expert_output(issued[freed].row), output_row_bytes());
-    }
+    co_await core.wait_local(last);
   }
 
   // Tokens are split over the cores: wait for a token's rows, then add them in ascending k.
@@ -351,6 +349,7 @@ class CannBsp final : public MoeLayer {
   const std::vector<std::uint64_t> cores_per_call_;
   const std::string sabotage_;
   std::uint64_t combine_slot_bytes_;
+  std::uint32_t list_rows_;
   std::uint64_t half_rows_;
   std::uint64_t status_half_bytes_;
   std::uint64_t arrived_half_bytes_;

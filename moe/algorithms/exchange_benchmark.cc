@@ -50,18 +50,12 @@ emu::Task ExchangeBenchmark::program(Core& core, std::uint32_t operation, std::u
 emu::Task ExchangeBenchmark::put(Core& core, std::uint32_t iteration) {
   const std::uint32_t round = iteration % rounds_;
   const std::vector<std::uint32_t> peers = targets(core.rank());
-  std::vector<devices::PutHandle> puts;
-  std::uint32_t freed = 0;  // sources that the port has read are given up
+  devices::PutHandle last;
   for (std::uint32_t slot = 0; slot < peers.size(); ++slot) {
-    const devices::PutHandle put = co_await core.put(peers[slot], in(round, slot), out(slot), bytes_);
-    puts.push_back(put);
-    if (!flush_) {
-      co_await core.fence();
-      co_await core.store(peers[slot], flag(slot), std::uint32_t{iteration + 1});
-    }
-    while (freed < puts.size() && core.has_left(puts[freed])) {
-      core.discard(out(freed++), stride_);
-    }
+    last = co_await core.give(peers[slot], in(round, slot), out(slot), bytes_);
+    if (flush_) continue;
+    co_await core.fence();
+    co_await core.store(peers[slot], flag(slot), std::uint32_t{iteration + 1});
   }
   if (flush_) {
     co_await core.quiet();
@@ -69,8 +63,7 @@ emu::Task ExchangeBenchmark::put(Core& core, std::uint32_t iteration) {
     co_await wait_for_flags(core, iteration);
   }
   // The next iteration's input may not overwrite a source that is still being read.
-  if (!puts.empty()) co_await core.wait_local(puts.back());
-  for (; freed < puts.size(); ++freed) core.discard(out(freed), stride_);
+  co_await core.wait_local(last);
 }
 
 emu::Task ExchangeBenchmark::signal(Core& core, std::uint32_t iteration) {

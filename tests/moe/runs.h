@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "devices/machine.h"
+#include "emu/errors.h"
 #include "emu/text_config.h"
 #include "moe/run.h"
 #include "moe/workload.h"
@@ -88,6 +89,16 @@ inline Result good_run(const RunConfig& config) {
   EXPECT_EQ(outcome.hang, "");
   EXPECT_TRUE(outcome.result.verified()) << failures_of(outcome.result);
   return outcome.result;
+}
+
+/// Whether a run that must not pass is reported in one way or another.
+inline bool is_caught(const RunConfig& config) {
+  try {
+    const RunOutcome outcome = run_alone(config);
+    return !outcome.hang.empty() || !outcome.result.verified();
+  } catch (const emu::InvariantError&) {
+    return true;  // e.g. read what was given up
+  }
 }
 
 /// Routing by hand: the experts of each token in turn, dealt to the devices in order; -1 is masked.
