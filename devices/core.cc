@@ -35,13 +35,18 @@ std::span<const std::byte> Core::probe(fabric::Address address, std::uint64_t by
 }
 
 void Core::accept(fabric::Address address, std::uint64_t bytes) {
-  const bool discarded = memory().has_rows(address) ? memory().is_discarded_row(address)
-                                                    : device_.read_log().is_discarded(address, bytes);
+  const bool in_row = memory().has_rows(address);
+  const bool discarded =
+      in_row ? memory().is_discarded_row(address) : device_.read_log().is_discarded(address, bytes);
   if (discarded) {
     throw emu::InvariantError("device " + std::to_string(rank()) + " core " + std::to_string(index_) +
                               " reads discarded memory at address " + std::to_string(address));
   }
-  device_.read_log().claim(address, bytes, index_, now());
+  if (in_row) {
+    device_.read_log().claim_in_row(memory().row_begin(address), address, bytes, index_, now());
+  } else {
+    device_.read_log().claim(address, bytes, index_, now());
+  }
 }
 
 std::span<const std::byte> Core::consume(fabric::Address address, std::uint64_t bytes) {

@@ -145,10 +145,10 @@ void DeviceProcess::remove_watch(std::uint32_t core) {
 }
 
 std::string DeviceProcess::last_writer(fabric::Address address) const {
-  const auto it = last_writes_.find(address / kGranule);
-  if (it == last_writes_.end()) return "none";
-  return fmt::format("device {} core {} at {:.3f} us", rank_at(it->second.device), it->second.core,
-                     emu::to_us(it->second.time));
+  const LastWrite* write = last_writes_.find(address / kGranule);
+  if (write == nullptr) return "none";
+  return fmt::format("device {} core {} at {:.3f} us", rank_at(write->device), write->core,
+                     emu::to_us(write->time));
 }
 
 std::uint32_t DeviceProcess::rank_at(fabric::NodeId node) const {
@@ -198,11 +198,12 @@ void DeviceProcess::on_complete(const fabric::Packet& packet) {
   }
   if (packet.kind != fabric::PacketKind::kPut || packet.put_bytes <= kSmallWrite) return;
   // Of a put of several pieces only the last fragment is checked.
+  const fabric::Address address = packet.contiguous ? packet.address - packet.offset : packet.address;
+  const std::uint32_t bytes = packet.contiguous ? packet.put_bytes : packet.bytes;
   const auto torn =
-      packet.contiguous
-          ? read_log_.completed(packet.address - packet.offset, packet.put_bytes, packet,
-                                engine_.now())
-          : read_log_.completed(packet.address, packet.bytes, packet, engine_.now());
+      memory_.has_rows(address)
+          ? read_log_.completed_in_row(memory_.row_begin(address), address, bytes, packet, engine_.now())
+          : read_log_.completed(address, bytes, packet, engine_.now());
   if (!torn) return;
   ++torn_read_count_;
   if (torn_reads_.size() < kTornReadsKept) torn_reads_.push_back(*torn);

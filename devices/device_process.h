@@ -6,7 +6,6 @@
 #include <deque>
 #include <functional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "devices/core.h"
@@ -14,6 +13,7 @@
 #include "devices/counters.h"
 #include "devices/store_port.h"
 #include "emu/engine.h"
+#include "emu/flat_map.h"
 #include "emu/task.h"
 #include "fabric/memory.h"
 #include "fabric/network.h"
@@ -146,7 +146,7 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   std::vector<Watch> watches_;
   fabric::Address watched_first_ = ~fabric::Address{0};
   fabric::Address watched_last_ = 0;
-  std::unordered_map<fabric::Address, LastWrite> last_writes_;  // small writes only, by 32-byte granule
+  emu::FlatMap<LastWrite> last_writes_;  // small writes only, by 32-byte granule
 
   std::vector<std::uint32_t> at_barrier_;
   std::uint32_t kernel_cores_ = 0;

@@ -99,6 +99,11 @@ class Memory {
     const std::size_t region = address >> Region::kRegionBits;
     return region < mappings_.size() && mappings_[region].row_bytes != 0;
   }
+  /// Where the row around `address` begins.
+  Address row_begin(Address address) const {
+    const Mapping& mapping = const_cast<Memory*>(this)->find(address, 0);
+    return address - (address & kOffsetMask) % mapping.row_bytes;
+  }
   /// True if the address lies in a row that was discarded and not written since.
   bool is_discarded_row(Address address) const {
     const Mapping& mapping = const_cast<Memory*>(this)->find(address, 0);

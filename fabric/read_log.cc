@@ -48,16 +48,42 @@ void ReadLog::claim(Address address, std::uint64_t bytes, std::uint32_t reader, 
   claims_.emplace(address, Claim{address + bytes, time, reader});
 }
 
+void ReadLog::claim_in_row(Address row, Address address, std::uint64_t bytes, std::uint32_t reader,
+                           emu::Time time) {
+  RowClaim& latest = row_claims_[row];
+  const Address end = address + bytes;
+  if (latest.claim.end != 0 && (latest.begin != address || latest.claim.end != end)) {
+    claim(latest.begin, latest.claim.end - latest.begin, latest.claim.reader, latest.claim.time);
+  }
+  latest = {address, {end, time, reader}};
+}
+
+// A claim is false if it was made while the put was on its way. Keeps the earliest.
+void ReadLog::judge(Address begin, const Claim& claim, const Packet& last, emu::Time visible,
+                    std::optional<TornRead>& torn) {
+  if (claim.time <= last.issued || claim.time >= visible) return;
+  if (torn && torn->read <= claim.time) return;
+  torn = TornRead{begin,       claim.end - begin, last.source,  last.core,
+                  last.issued, visible,           claim.reader, claim.time};
+}
+
 std::optional<TornRead> ReadLog::completed(Address address, std::uint64_t bytes, const Packet& last,
                                            emu::Time visible) const {
   std::optional<TornRead> torn;
   const Address end = address + bytes;
   for (auto it = first_overlap(claims_, address); it != claims_.end() && it->first < end; ++it) {
-    const Claim& claim = it->second;
-    if (claim.time <= last.issued || claim.time >= visible) continue;
-    if (torn && torn->read <= claim.time) continue;
-    torn = TornRead{it->first,   claim.end - it->first, last.source,  last.core,
-                    last.issued, visible,               claim.reader, claim.time};
+    judge(it->first, it->second, last, visible, torn);
+  }
+  return torn;
+}
+
+std::optional<TornRead> ReadLog::completed_in_row(Address row, Address address, std::uint64_t bytes,
+                                                  const Packet& last, emu::Time visible) const {
+  std::optional<TornRead> torn;
+  if (!claims_.empty()) torn = completed(address, bytes, last, visible);
+  const RowClaim* latest = row_claims_.find(row);
+  if (latest != nullptr && latest->begin < address + bytes && latest->claim.end > address) {
+    judge(latest->begin, latest->claim, last, visible, torn);
   }
   return torn;
 }

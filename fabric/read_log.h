@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "emu/flat_map.h"
 #include "emu/time.h"
 #include "fabric/packet.h"
 
@@ -32,10 +33,18 @@ class ReadLog {
   /// Core `reader` takes [address, address + bytes) as complete at `time`.
   void claim(Address address, std::uint64_t bytes, std::uint32_t reader, emu::Time time);
 
+  /// The same for a range inside the row that begins at `row`: nearly always the same range each time, and
+  /// then a look-up in a table instead of a search.
+  void claim_in_row(Address row, Address address, std::uint64_t bytes, std::uint32_t reader,
+                    emu::Time time);
+
   /// The put that `last` completes, into [address, address + bytes), is wholly visible at `visible`. The
   /// earliest false claim on it, if any.
   std::optional<TornRead> completed(Address address, std::uint64_t bytes, const Packet& last,
                                     emu::Time visible) const;
+  /// The same for a put inside the row that begins at `row`.
+  std::optional<TornRead> completed_in_row(Address row, Address address, std::uint64_t bytes,
+                                           const Packet& last, emu::Time visible) const;
 
   /// The range's contents are given up: reading it is an error until it is written again.
   void discard(Address address, std::uint64_t bytes);
@@ -55,7 +64,15 @@ class ReadLog {
   using Ranges = std::map<Address, Claim>;
   static void erase(Ranges& ranges, Address address, std::uint64_t bytes);
 
+  struct RowClaim {
+    Address begin = 0;
+    Claim claim{};
+  };
+  static void judge(Address begin, const Claim& claim, const Packet& last, emu::Time visible,
+                    std::optional<TornRead>& torn);
+
   Ranges claims_;
+  emu::FlatMap<RowClaim> row_claims_;  // the latest of each row; older ones with other ranges in claims_
   Ranges discarded_;
 };
 

@@ -1,0 +1,227 @@
+#include "fabric/network.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "tests/fabric/fabrics.h"
+
+namespace orrery::fabric {
+namespace {
+
+using emu::Time;
+
+struct Arrived {
+  Time time;
+  Packet packet;
+};
+
+class Sink final : public emu::LogicalProcess {
+ public:
+  void handle(const emu::Event& event) override {
+    EXPECT_EQ(event.kind, kDelivery);
+    arrived.push_back({event.time, event.as<Packet>()});
+  }
+  std::vector<Arrived> arrived;
+};
+
+// All nodes of a fabric; devices take note of what they get.
+class World {
+ public:
+  explicit World(const std::string& text)
+      : fabric(fabric_of(text)),
+        topology(build_topology(fabric, "test")),
+        routing(topology),
+        engine(processes_, nullptr, topology.nodes()),
+        network(engine, topology, routing, fabric),
+        sinks(topology.devices) {
+    for (NodeId node = 0; node < topology.nodes(); ++node) {
+      if (topology.is_device(node)) {
+        engine.attach(node, &sinks[node]);
+      } else {
+        switches_.push_back(std::make_unique<Switch>(network, node));
+        engine.attach(node, switches_.back().get());
+      }
+    }
+  }
+  void send(Time time, NodeId from, NodeId to, std::uint32_t bytes, std::uint32_t put = 0, std::uint32_t choice = 0) {
+    Packet packet;
+    packet.source = from;
+    packet.destination = to;
+    packet.bytes = bytes;
+    packet.put = put;
+    packet.choice = choice;
+    network.inject(time, packet);
+  }
+  const LinkUse& use(NodeId from, NodeId to) const {
+    for (LinkId link = 0; link < topology.links.size(); ++link) {
+      if (topology.links[link].from == from && topology.links[link].to == to) return network.use(link);
+    }
+    throw std::logic_error("no such link");
+  }
+
+  const Fabric fabric;
+  const Topology topology;
+  const Routing routing;
+
+ private:
+  emu::ProcessGroup processes_;
+
+ public:
+  emu::Engine engine;
+  Network network;
+  std::vector<Sink> sinks;
+
+ private:
+  std::vector<std::unique_ptr<Switch>> switches_;
+};
+
+// 1 GB/s is a byte per nanosecond.
+const char* const kStar = "star { devices: 4 link { latency_ns: 100 gb_per_s: 1 } }";
+constexpr Time kNs = 1000;
+
+TEST(Network, OnePacketCutsThrough) {
+  World world(kStar);
+  world.send(0, 0, 1, 50);
+  world.engine.run();
+  ASSERT_EQ(world.sinks[1].arrived.size(), 1u);
+  EXPECT_EQ(world.sinks[1].arrived[0].time, 250 * kNs);  // 50 bytes once, 100 ns twice
+  EXPECT_EQ(world.sinks[1].arrived[0].packet.journey.latency, 200 * kNs);
+  EXPECT_EQ(world.sinks[1].arrived[0].packet.path_latency, 200 * kNs);
+  EXPECT_EQ(world.sinks[1].arrived[0].packet.journey.queueing[0], 0);
+}
+
+TEST(Network, FirstComeFirstServed) {
+  World world(kStar);
+  world.send(0, 0, 1, 50, 1);
+  world.send(10 * kNs, 0, 1, 50, 2);
+  world.send(200 * kNs, 0, 1, 50, 3);  // the link is free again
+  world.engine.run();
+  const auto& arrived = world.sinks[1].arrived;
+  ASSERT_EQ(arrived.size(), 3u);
+  EXPECT_EQ(arrived[0].time, 250 * kNs);
+  EXPECT_EQ(arrived[1].time, 300 * kNs);
+  EXPECT_EQ(arrived[2].time, 450 * kNs);
+  EXPECT_EQ(arrived[1].packet.journey.queueing[0], 40 * kNs);
+  EXPECT_EQ(arrived[2].packet.journey.queueing[0], 0);
+}
+
+TEST(Network, TwoSendersMeetAtTheLastLink) {
+  World world(kStar);
+  world.send(0, 0, 1, 50, 1);
+  world.send(10 * kNs, 2, 1, 50, 2);
+  world.send(0, 3, 2, 50, 3);  // elsewhere
+  world.engine.run();
+  const auto& arrived = world.sinks[1].arrived;
+  ASSERT_EQ(arrived.size(), 2u);
+  EXPECT_EQ(arrived[0].time, 250 * kNs);
+  EXPECT_EQ(arrived[1].time, 300 * kNs);
+  EXPECT_EQ(arrived[1].packet.journey.queueing[0], 40 * kNs);
+  EXPECT_EQ(world.sinks[2].arrived[0].time, 250 * kNs);
+  EXPECT_EQ(world.use(4, 1).waited, 40 * kNs);
+  EXPECT_EQ(world.use(4, 1).bytes, 100u);
+  EXPECT_EQ(world.use(4, 1).packets, 2u);
+  EXPECT_EQ(world.use(4, 1).busy, 100 * kNs);
+  EXPECT_EQ(world.use(0, 4).waited, 0);
+}
+
+TEST(Network, TiesGoToTheSmallerSender) {
+  World world(kStar);
+  world.send(0, 3, 1, 50, 3);
+  world.send(0, 0, 1, 50, 0);
+  world.send(0, 2, 1, 50, 2);
+  world.engine.run();
+  const auto& arrived = world.sinks[1].arrived;
+  ASSERT_EQ(arrived.size(), 3u);
+  EXPECT_EQ(arrived[0].packet.put, 0u);
+  EXPECT_EQ(arrived[1].packet.put, 2u);
+  EXPECT_EQ(arrived[2].packet.put, 3u);
+}
+
+std::string chain(double first, double second, double third) {
+  const auto cable = [](const char* a, const char* b, double rate, const char* name) {
+    return std::string("{a: '") + a + "' b: '" + b + "' link { latency_ns: 100 gb_per_s: " + std::to_string(rate) +
+           " } link_class: '" + name + "'}";
+  };
+  return "explicit_graph { devices: ['a', 'b', 'c'] switches: ['s', 't'] cables: [" + cable("a", "s", first, "up") + "," +
+         cable("c", "s", first, "up") + "," + cable("s", "t", second, "middle") + "," + cable("t", "b", third, "down") +
+         "] }";
+}
+
+// A packet's tail leaves at max(head out + bytes / rate out, tail in + latency).
+TEST(Network, CutThroughBetweenRates) {
+  for (const auto& [first, second, third] :
+       {std::tuple{1.0, 10.0, 10.0}, std::tuple{10.0, 1.0, 10.0}, std::tuple{10.0, 10.0, 1.0}}) {
+    World world(chain(first, second, third));
+    world.send(0, 0, 1, 1000);
+    world.engine.run();
+    EXPECT_EQ(world.sinks[1].arrived[0].time, (300 + 1000) * kNs) << first << second << third;
+  }
+}
+
+// A slow first link keeps the fast one behind it busy until the tail is through.
+TEST(Network, ASlowPacketBlocksAFastLink) {
+  World world(chain(1, 10, 10));
+  world.send(0, 0, 1, 1000, 1);
+  world.send(500 * kNs, 2, 1, 100, 2);  // its head meets the first one's middle
+  world.engine.run();
+  const auto& arrived = world.sinks[1].arrived;
+  ASSERT_EQ(arrived.size(), 2u);
+  EXPECT_EQ(arrived[0].time, 1300 * kNs);
+  // Head at s at 600 ns, waits until 1100; its own tail is 100 ns behind its head.
+  EXPECT_EQ(arrived[1].packet.journey.queueing[1], 500 * kNs);
+  EXPECT_EQ(arrived[1].time, (1100 + 10 + 100 + 100) * kNs);
+}
+
+TEST(Network, QueueingIsAccountedByLinkClass) {
+  World world(chain(10, 1, 10));
+  world.send(0, 0, 1, 100, 1);
+  world.send(0, 0, 1, 100, 2);
+  world.send(0, 2, 1, 100, 3);
+  world.engine.run();
+  const auto& arrived = world.sinks[1].arrived;
+  ASSERT_EQ(arrived.size(), 3u);
+  ASSERT_EQ(world.topology.link_classes, (std::vector<std::string>{"up", "middle", "down"}));
+  // 1 at s at 100 ns; 3 too, one sender later; 2 ten ns later. The middle takes 100 ns for each.
+  EXPECT_EQ(arrived[1].packet.put, 3u);
+  EXPECT_EQ(arrived[1].packet.journey.queueing[1], 100 * kNs);
+  EXPECT_EQ(arrived[2].packet.put, 2u);
+  EXPECT_EQ(arrived[2].packet.journey.queueing[0], 10 * kNs);
+  EXPECT_EQ(arrived[2].packet.journey.queueing[1], 190 * kNs);
+  EXPECT_EQ(arrived[2].packet.journey.queueing[2], 0);
+}
+
+TEST(Network, HeadersTakeTimeAndCount) {
+  World world(std::string("header_bytes: 25 ") + kStar);
+  world.send(0, 0, 1, 50);
+  world.engine.run();
+  EXPECT_EQ(world.sinks[1].arrived[0].time, 275 * kNs);
+  EXPECT_EQ(world.use(0, 4).bytes, 75u);
+}
+
+TEST(Network, ToItselfUsesNoLink) {
+  World world(std::string("self_latency_ns: 30 ") + kStar);
+  world.send(5 * kNs, 2, 2, 50);
+  world.engine.run();
+  EXPECT_EQ(world.sinks[2].arrived[0].time, 35 * kNs);
+  EXPECT_EQ(world.use(2, 4).packets, 0u);
+}
+
+TEST(Network, PlaneChoices) {
+  const std::string planes = "clos { nodes: 1 devices_per_node: 2 planes: 4 device_link { latency_ns: 5 gb_per_s: 1 } }";
+  const auto used = [&](const std::string& choice) {
+    World world("plane_choice: " + choice + " " + planes);
+    for (std::uint64_t n = 0; n < 40; ++n) world.send(0, 0, 1, 10, 0, world.network.choice(0, 1, n));
+    world.engine.run();
+    std::vector<std::uint64_t> packets;
+    for (NodeId chip = 2; chip < 6; ++chip) packets.push_back(world.use(0, chip).packets);
+    return packets;
+  };
+  EXPECT_EQ(used("ROUND_ROBIN"), (std::vector<std::uint64_t>{10, 10, 10, 10}));
+  EXPECT_EQ(used("SINGLE"), (std::vector<std::uint64_t>{40, 0, 0, 0}));
+  for (const std::uint64_t packets : used("HASH")) EXPECT_GT(packets, 2u);
+}
+
+}  // namespace
+}  // namespace orrery::fabric
