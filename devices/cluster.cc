@@ -51,9 +51,12 @@ Cluster::Cluster(const emu::ProcessGroup& processes, emu::Transport* transport, 
       switches_(topology_.nodes()),
       devices_(ports_.size()) {
   const std::vector<int> process_of = assign_processes(topology_, ports_, processes.size());
+  std::vector<bool> has_rank(topology_.nodes(), false);
+  for (const fabric::NodeId port : ports_) has_rank[port] = true;
   for (fabric::NodeId node = 0; node < topology_.nodes(); ++node) {
     engine_.place(node, process_of[node]);
-    if (topology_.is_device(node) || process_of[node] != processes.rank()) continue;
+    // A device that takes no part still hands packets on, as those of a mesh do.
+    if (has_rank[node] || process_of[node] != processes.rank()) continue;
     switches_[node] = std::make_unique<fabric::Switch>(network_, node);
     engine_.attach(node, switches_[node].get());
   }

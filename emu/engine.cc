@@ -86,6 +86,7 @@ void Engine::execute_before(Time horizon) {
     ++counts_[target];
     objects_[target]->handle(event);
     queue_.release(slot);
+    if (announced_ != all_announced_ && !exchange_) reach(announced_);
     if ((++executed_ & kPollMask) == 0) tick();
   }
 }
@@ -99,6 +100,12 @@ void Engine::tick() {
   progress_(now_);
 }
 
+void Engine::reach(std::int64_t milestone) {
+  if (milestone == all_announced_) return;
+  all_announced_ = milestone;
+  if (reached_) reached_(milestone);
+}
+
 Engine::Outcome Engine::run() {
   if (!exchange_) {
     // One process: no windows at all.
@@ -106,9 +113,10 @@ Engine::Outcome Engine::run() {
     return queue_.empty() ? Outcome::kQuiescent : Outcome::kLimit;
   }
   for (;;) {
-    std::int64_t minimum[1] = {std::min(queue_.min_time(), earliest_sent_)};
+    std::int64_t minimum[2] = {std::min(queue_.min_time(), earliest_sent_), announced_};
     earliest_sent_ = kNever;
     exchange_->close_window(minimum);
+    reach(minimum[1]);
     if (minimum[0] == kNever) return Outcome::kQuiescent;
     if (minimum[0] >= limit_) return Outcome::kLimit;
     const Time horizon = minimum[0] > kNever - lookahead_ ? kNever : minimum[0] + lookahead_;

@@ -64,6 +64,12 @@ class Engine final : private ExchangeSink {
   std::uint64_t digest_of(LpId lp) const {
     return counts_[lp] == 0 ? 0 : digests_[lp].value();
   }
+  /// Milestones: numbers that grow. `reached(m)` is called on every process, at the same point of the run for
+  /// all of them (so that it may use collectives), when the smallest of what all processes have announced
+  /// has grown to m. It must not schedule events.
+  void set_milestones(std::function<void(std::int64_t)> reached) { reached_ = std::move(reached); }
+  void announce(std::int64_t milestone) { announced_ = milestone; }
+
   /// Called about once a second of host time while running, with the process's virtual now.
   void set_progress(std::function<void(Time)> progress) { progress_ = std::move(progress); }
 
@@ -73,6 +79,7 @@ class Engine final : private ExchangeSink {
     payloads_.arrived(source, number, bytes);
   }
   void execute_before(Time horizon);
+  void reach(std::int64_t milestone);
   void tick();
 
   const ProcessGroup& processes_;
@@ -87,6 +94,9 @@ class Engine final : private ExchangeSink {
   std::vector<RunningDigest> digests_;
   std::vector<std::uint64_t> counts_;
   std::function<void(Time)> progress_;
+  std::function<void(std::int64_t)> reached_;
+  std::int64_t announced_ = 0;
+  std::int64_t all_announced_ = 0;
   Time now_ = 0;
   Time lookahead_ = kNever;
   Time limit_ = kNever;

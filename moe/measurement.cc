@@ -26,57 +26,14 @@ std::vector<T> gather_all(const emu::ProcessGroup& processes, const std::vector<
   return all;
 }
 
-struct KernelSummary {
-  std::uint32_t rank;
-  std::uint32_t operation;
-  std::uint32_t iteration;
-  std::uint32_t cores;
-  emu::Time start;
-  emu::Time end;
-  std::array<emu::Time, devices::kCategories> core_time;  // sums over cores
-};
-
-std::vector<KernelSummary> summarise(Cluster& cluster) {
-  std::vector<KernelSummary> mine;
-  for (std::uint32_t rank = 0; rank < cluster.ranks(); ++rank) {
-    if (!cluster.is_local(rank)) continue;
-    for (const KernelRecord& record : cluster.device(rank).records()) {
-      KernelSummary summary{rank,         record.operation, record.iteration,
-                            static_cast<std::uint32_t>(record.timelines.size()), record.start,
-                            record.end,   {}};
-      for (const devices::Timeline& timeline : record.timelines) {
-        const auto sums = devices::sum_by_category(timeline);
-        for (std::size_t i = 0; i < sums.size(); ++i) summary.core_time[i] += sums[i];
-      }
-      mine.push_back(summary);
-    }
-  }
-  std::vector<KernelSummary> all = gather_all(cluster.processes(), mine);
-  std::sort(all.begin(), all.end(), [](const KernelSummary& a, const KernelSummary& b) {
-    return std::tie(a.operation, a.iteration, a.rank) < std::tie(b.operation, b.iteration, b.rank);
-  });
-  return all;
-}
-
 // Nearest-rank percentile of sorted values.
 emu::Time percentile(const std::vector<emu::Time>& sorted, double share) {
   const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
   return sorted[std::clamp<std::size_t>(rank, 1, sorted.size()) - 1];
 }
 
-void fill_latency(const std::vector<KernelSummary>& kernels, std::uint32_t operation, Operation& out) {
-  std::vector<emu::Time> latencies;
-  const KernelSummary* slowest = nullptr;
-  for (const KernelSummary& kernel : kernels) {
-    if (kernel.operation != operation) continue;
-    latencies.push_back(kernel.end - kernel.start);
-    if (slowest == nullptr || kernel.end - kernel.start > slowest->end - slowest->start) {
-      slowest = &kernel;
-    }
-  }
+void fill_latency(std::vector<emu::Time> latencies, Operation& out) {
   if (latencies.empty()) return;
-  out.set_slowest_device(slowest->rank);
-  out.set_slowest_iteration(slowest->iteration);
   std::sort(latencies.begin(), latencies.end());
   emu::Time sum = 0;
   for (const emu::Time each : latencies) sum += each;
@@ -86,30 +43,6 @@ void fill_latency(const std::vector<KernelSummary>& kernels, std::uint32_t opera
   latency.set_p50(emu::to_us(percentile(latencies, 0.50)));
   latency.set_p99(emu::to_us(percentile(latencies, 0.99)));
   latency.set_max(emu::to_us(latencies.back()));
-}
-
-void fill_core_time(const std::vector<KernelSummary>& kernels, std::uint32_t operation, Operation& out) {
-  std::array<emu::Time, devices::kCategories> sums{};
-  std::uint64_t cores = 0;
-  for (const KernelSummary& kernel : kernels) {
-    if (kernel.operation != operation) continue;
-    cores += kernel.cores;
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += kernel.core_time[i];
-  }
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    if (sums[i] == 0) continue;
-    const auto name = std::string(devices::name_of(static_cast<devices::Category>(i)));
-    (*out.mutable_core_time_us())[name] = emu::to_us(sums[i]) / static_cast<double>(cores);
-  }
-}
-
-void fill_breakdown(Cluster& cluster, std::uint32_t operation, Operation& out) {
-  const devices::CriticalPath path =
-      devices::critical_path(cluster, operation, out.slowest_iteration());
-  const std::vector<std::string> names = devices::part_names(cluster.topology());
-  for (std::size_t part = 0; part < path.parts.size(); ++part) {
-    if (path.parts[part] != 0) (*out.mutable_breakdown_us())[names[part]] = emu::to_us(path.parts[part]);
-  }
 }
 
 void fill_counters(Cluster& cluster, Result& result) {
@@ -173,37 +106,78 @@ void fill_links(Cluster& cluster, Result& result) {
 
 }  // namespace
 
-void measure(Cluster& cluster, const Algorithm& algorithm, std::uint32_t iterations, Result& result) {
-  const std::vector<KernelSummary> kernels = summarise(cluster);
-  emu::Time first = emu::kNever;
-  emu::Time last = 0;
-  for (const KernelSummary& kernel : kernels) {
-    first = std::min(first, kernel.start);
-    last = std::max(last, kernel.end);
-  }
-  if (!kernels.empty()) result.set_virtual_time_us(emu::to_us(last - first));
+Measurement::Measurement(Cluster& cluster, const Algorithm& algorithm)
+    : cluster_(cluster), algorithm_(algorithm), operations_(algorithm.operations().size()) {}
 
-  // Bytes that devices put during each operation's kernels.
-  const std::vector<std::string> names = algorithm.operations();
-  std::vector<std::uint64_t> wire(names.size(), 0);
-  for (std::uint32_t rank = 0; rank < cluster.ranks(); ++rank) {
-    if (!cluster.is_local(rank)) continue;
-    for (const KernelRecord& record : cluster.device(rank).records()) wire[record.operation] += record.wire_bytes;
+void Measurement::fold(std::uint32_t iteration) {
+  std::vector<emu::Time> slowest(operations_.size(), -1);
+  for (std::uint32_t rank = 0; rank < cluster_.ranks(); ++rank) {
+    if (!cluster_.is_local(rank)) continue;
+    for (const KernelRecord& record : cluster_.device(rank).records()) {
+      if (record.iteration != iteration) continue;
+      OperationSummary& operation = operations_[record.operation];
+      const emu::Time latency = record.end - record.start;
+      operation.latencies.push_back(latency);
+      operation.cores += record.timelines.size();
+      operation.wire_bytes += record.wire_bytes;
+      slowest[record.operation] = std::max(slowest[record.operation], latency);
+      first_start_ = std::min(first_start_, record.start);
+      last_end_ = std::max(last_end_, record.end);
+      for (const devices::Timeline& timeline : record.timelines) {
+        const auto sums = devices::sum_by_category(timeline);
+        for (std::size_t i = 0; i < sums.size(); ++i) operation.core_time[i] += sums[i];
+      }
+    }
   }
-  for (std::uint32_t operation = 0; operation < names.size(); ++operation) {
+  for (std::uint32_t index = 0; index < operations_.size(); ++index) {
+    OperationSummary& operation = operations_[index];
+    const emu::Time latency = cluster_.processes().max(slowest[index]);
+    if (latency <= operation.slowest) continue;
+    operation.slowest = latency;
+    operation.slowest_iteration = iteration;
+    operation.path = devices::critical_path(cluster_, index, iteration);
+  }
+  for (std::uint32_t rank = 0; rank < cluster_.ranks(); ++rank) {
+    if (cluster_.is_local(rank)) {
+      std::erase_if(cluster_.device(rank).records(), [iteration](const KernelRecord& record) {
+        return record.iteration == iteration;
+      });
+    }
+  }
+}
+
+void Measurement::finish(std::uint32_t iterations, Result& result) {
+  const emu::ProcessGroup& processes = cluster_.processes();
+  const emu::Time first = -processes.max(-first_start_);
+  result.set_virtual_time_us(emu::to_us(processes.max(last_end_) - first));
+  const std::vector<std::string> names = algorithm_.operations();
+  const std::vector<std::string> parts = devices::part_names(cluster_.topology());
+  for (std::uint32_t index = 0; index < operations_.size(); ++index) {
+    OperationSummary& operation = operations_[index];
     Operation& out = *result.add_operations();
-    out.set_name(names[operation]);
-    fill_latency(kernels, operation, out);
-    fill_core_time(kernels, operation, out);
-    fill_breakdown(cluster, operation, out);
-    out.set_bytes_useful(static_cast<double>(algorithm.useful_bytes(operation, 0)));
-    const auto total = static_cast<double>(
-        cluster.processes().sum(static_cast<std::int64_t>(wire[operation])));
-    out.set_bytes_on_wire(total / iterations);
+    out.set_name(names[index]);
+    fill_latency(gather_all(processes, operation.latencies), out);
+    out.set_slowest_device(operation.path.rank);
+    out.set_slowest_iteration(operation.slowest_iteration);
+    for (std::size_t part = 0; part < operation.path.parts.size(); ++part) {
+      const emu::Time time = operation.path.parts[part];
+      if (time != 0) (*out.mutable_breakdown_us())[parts[part]] = emu::to_us(time);
+    }
+    const auto cores = static_cast<double>(
+        processes.sum(static_cast<std::int64_t>(operation.cores)));
+    for (std::size_t i = 0; i < operation.core_time.size(); ++i) {
+      const emu::Time sum = processes.sum(operation.core_time[i]);
+      if (sum == 0) continue;
+      const auto category = std::string(devices::name_of(static_cast<devices::Category>(i)));
+      (*out.mutable_core_time_us())[category] = emu::to_us(sum) / cores;
+    }
+    out.set_bytes_useful(static_cast<double>(algorithm_.useful_bytes(index, 0)));
+    out.set_bytes_on_wire(
+        static_cast<double>(processes.sum(static_cast<std::int64_t>(operation.wire_bytes))) / iterations);
   }
-  fill_counters(cluster, result);
-  fill_links(cluster, result);
-  result.set_digest(emu::to_hex(cluster.digest()));
+  fill_counters(cluster_, result);
+  fill_links(cluster_, result);
+  result.set_digest(emu::to_hex(cluster_.digest()));
 }
 
 }  // namespace orrery::moe

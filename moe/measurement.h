@@ -1,16 +1,44 @@
 // Latencies, breakdowns, counters: from the records of all devices to a Result (design section 9).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "devices/cluster.h"
+#include "devices/critical_path.h"
 #include "moe/algorithm.h"
 #include "moe/result.pb.h"
 
 namespace orrery::moe {
 
-/// Collective: fills operations, counters, busiest_links, virtual_time_us, digest.
-void measure(devices::Cluster& cluster, const Algorithm& algorithm, std::uint32_t iterations, Result& result);
+/// Takes an iteration's records as soon as every device has ended it and keeps what the result needs: causal
+/// records live no longer than their iteration.
+class Measurement {
+ public:
+  Measurement(devices::Cluster& cluster, const Algorithm& algorithm);
+
+  /// Collective: iteration `iteration` has ended on all devices.
+  void fold(std::uint32_t iteration);
+  /// Collective: fills operations, counters, busiest_links, virtual_time_us, digest.
+  void finish(std::uint32_t iterations, Result& result);
+
+ private:
+  struct OperationSummary {
+    std::vector<emu::Time> latencies;  // of this process's devices
+    std::array<emu::Time, devices::kCategories> core_time{};
+    std::uint64_t cores = 0;
+    std::uint64_t wire_bytes = 0;
+    emu::Time slowest = -1;  // over all devices
+    std::uint32_t slowest_iteration = 0;
+    devices::CriticalPath path;
+  };
+
+  devices::Cluster& cluster_;
+  const Algorithm& algorithm_;
+  std::vector<OperationSummary> operations_;
+  emu::Time first_start_ = emu::kNever;
+  emu::Time last_end_ = 0;
+};
 
 }  // namespace orrery::moe

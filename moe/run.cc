@@ -70,12 +70,18 @@ class Driver {
       : config_(config),
         cluster_(cluster),
         algorithm_(algorithm),
-        operations_(static_cast<std::uint32_t>(algorithm.operations().size())) {
+        operations_(static_cast<std::uint32_t>(algorithm.operations().size())),
+        measurement_(cluster, algorithm) {
     collected_.digests.assign(std::size_t{cluster.ranks()} * config.iterations * operations_, 0);
     for_each_local([this](DeviceProcess& device) {
       algorithm_.set_up(device);
       ++local_;
     });
+    devices_left_.assign(config.iterations, static_cast<std::uint32_t>(local_));
+    cluster_.engine().set_milestones([this](std::int64_t ended) {
+      while (folded_ < ended) measurement_.fold(static_cast<std::uint32_t>(folded_++));
+    });
+    announce_ended();
   }
 
   // All iterations; the hang report if there was one.
@@ -102,6 +108,7 @@ class Driver {
   }
 
   const Collected& collected() const { return collected_; }
+  Measurement& measurement() { return measurement_; }
   /// The iteration that the devices of this process are in, on average.
   std::uint64_t iteration() const {
     return local_ == 0 ? 0 : std::min<std::uint64_t>(kernels_ended_ / (local_ * operations_), config_.iterations - 1);
@@ -134,7 +141,17 @@ class Driver {
         ++kernels_ended_;
         verify(device, operation, iteration);
       }
+      if (last_operation == operations_) {
+        --devices_left_[iteration];
+        announce_ended();
+      }
     }
+  }
+
+  // Iterations that all devices of this process have ended; all of them if it has no device.
+  void announce_ended() {
+    while (ended_ < config_.iterations && devices_left_[ended_] == 0) ++ended_;
+    cluster_.engine().announce(ended_);
   }
 
   void verify(DeviceProcess& device, std::uint32_t operation, std::uint32_t iteration) {
@@ -157,6 +174,10 @@ class Driver {
   std::uint64_t local_ = 0;  // devices of this process
   std::uint64_t kernels_ended_ = 0;
   Collected collected_;
+  Measurement measurement_;
+  std::vector<std::uint32_t> devices_left_;  // by iteration
+  std::int64_t ended_ = 0;
+  std::int64_t folded_ = 0;
 };
 
 std::string describe(const fabric::TornRead& torn, std::uint32_t reader, std::uint32_t writer) {
@@ -269,7 +290,7 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
     for (const std::string& failure : result.failures()) outcome.hang += "before that: " + failure + "\n";
     result.set_verified(false);
   } else {
-    measure(cluster, *algorithm, config.iterations, result);
+    driver.measurement().finish(config.iterations, result);
   }
   Host& host = *result.mutable_host();
   host.set_processes(static_cast<std::uint32_t>(processes.size()));

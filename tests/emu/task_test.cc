@@ -108,7 +108,11 @@ TEST(Task, Moves) {
 }
 
 TEST(Task, DeepChainsDoNotGrowTheStack) {
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__)
   Task task = deep(100'000);
+#else
+  Task task = deep(1'000);  // without optimisation no call is a tail call
+#endif
   task.start();
   EXPECT_TRUE(task.done());
 }
