@@ -1,4 +1,5 @@
-// The subcommands. Each adds itself to the program and returns what runs it; the exit code is the result.
+// The subcommands. Each adds itself to the program and returns what runs it; the exit code is the
+// result.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 namespace {
 const std::string kSuffix = ".textproto";
 
-// The first data folder that exists: installed beside the program, then the source tree it was built from.
+// The first data folder that exists: installed beside the program, then the source tree it was
+// built from.
 fs::path data_folder(const std::string& folder) {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
@@ -38,7 +39,8 @@ std::vector<std::string> data_names(const std::string& folder) {
   return names;
 }
 
-std::string find_data_file(const std::string& folder, const std::string& name, const std::string& flag) {
+std::string find_data_file(const std::string& folder, const std::string& name,
+                           const std::string& flag) {
   std::error_code error;
   if (name.find('/') != std::string::npos ||
       (name.size() > kSuffix.size() && name.ends_with(kSuffix))) {
@@ -49,7 +51,8 @@ std::string find_data_file(const std::string& folder, const std::string& name, c
   if (name.empty() || !fs::exists(path, error)) {
     const std::vector<std::string> known = data_names(folder);
     throw emu::ConfigError(flag, "", name,
-                           fmt::format("a file, or one of {}{}", fmt::join(known, ", "), emu::did_you_mean(name, known)));
+                           fmt::format("a file, or one of {}{}", fmt::join(known, ", "),
+                                       emu::did_you_mean(name, known)));
   }
   return path.string();
 }

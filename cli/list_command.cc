@@ -35,7 +35,8 @@ void list_workloads() {
 
 void list_suites() {
   for (const std::string& name : data_names("suites")) {
-    fmt::print("{:<20} {}\n", name, moe::load_suite(find_data_file("suites", name, "list")).description());
+    fmt::print("{:<20} {}\n", name,
+               moe::load_suite(find_data_file("suites", name, "list")).description());
   }
 }
 
@@ -43,8 +44,9 @@ void list_algorithms() {
   for (const moe::AlgorithmEntry& entry : moe::algorithms()) {
     fmt::print("{:<12} {}\n", entry.name, entry.description);
     for (const moe::OptionSpec& option : entry.options) {
-      fmt::print("    --set algorithm.{}={}   {}{}\n", option.name, option.default_value, option.help,
-                 option.choices.empty() ? "" : fmt::format(" ({})", fmt::join(option.choices, ", ")));
+      fmt::print(
+          "    --set algorithm.{}={}   {}{}\n", option.name, option.default_value, option.help,
+          option.choices.empty() ? "" : fmt::format(" ({})", fmt::join(option.choices, ", ")));
     }
   }
 }
@@ -52,14 +54,16 @@ void list_algorithms() {
 }  // namespace
 
 Command add_list(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("list", "list topologies, workloads, algorithms or suites");
+  CLI::App* command =
+      app.add_subcommand("list", "list topologies, workloads, algorithms or suites");
   auto what = std::make_shared<std::string>();
   command->add_option("what", *what, "topologies, workloads, algorithms or suites")->required();
   return [what](const emu::ProcessGroup& processes) {
     const std::vector<std::string> known = {"topologies", "workloads", "algorithms", "suites"};
     if (std::find(known.begin(), known.end(), *what) == known.end()) {
-      throw emu::ConfigError("orrery list", "", *what,
-                             "topologies, workloads, algorithms or suites" + emu::did_you_mean(*what, known));
+      throw emu::ConfigError(
+          "orrery list", "", *what,
+          "topologies, workloads, algorithms or suites" + emu::did_you_mean(*what, known));
     }
     if (processes.rank() != 0) return kOk;
     if (*what == "topologies") list_topologies();

@@ -15,10 +15,12 @@
 namespace orrery::cli {
 namespace {
 
-// One message for all processes: each says what it met, the lowest rank that met something prints it.
+// One message for all processes: each says what it met, the lowest rank that met something prints
+// it.
 int report(const emu::ProcessGroup& processes, int code, const std::string& message) {
   const int worst = static_cast<int>(processes.max(code));
-  const std::int64_t speaker = -processes.max(message.empty() ? -processes.size() : -processes.rank());
+  const std::int64_t speaker =
+      -processes.max(message.empty() ? -processes.size() : -processes.rank());
   if (speaker == processes.rank()) fmt::print(stderr, "orrery: {}\n", message);
   return worst;
 }

@@ -14,7 +14,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Devices, pipes and links (/dev/stdout) are written in place; a file beside itself and then renamed.
+// Devices, pipes and links (/dev/stdout) are written in place; a file beside itself and then
+// renamed.
 bool in_place(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::symlink_status(path, error);
@@ -35,7 +36,8 @@ std::string obstacle(const std::string& path) {
 
 }  // namespace
 
-OutputFile::OutputFile(const emu::ProcessGroup& processes, const std::string& flag, const std::string& path)
+OutputFile::OutputFile(const emu::ProcessGroup& processes, const std::string& flag,
+                       const std::string& path)
     : flag_(flag), path_(path) {
   if (path_.empty()) return;
   const std::string problem = processes.rank() == 0 ? obstacle(path_) : "";
@@ -51,7 +53,9 @@ void OutputFile::write(const std::string& text) const {
   out << text;
   out.close();
   if (!out || (target != path_ && std::rename(target.c_str(), path_.c_str()) != 0)) {
-    throw emu::ConfigError(flag_, "", path_, std::string("a file that can be written, not this: ") + std::strerror(errno));
+    throw emu::ConfigError(
+        flag_, "", path_,
+        std::string("a file that can be written, not this: ") + std::strerror(errno));
   }
 }
 

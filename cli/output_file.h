@@ -9,8 +9,8 @@ namespace orrery::cli {
 
 class OutputFile {
  public:
-  /// No file if `path` is empty. Rank 0 tries whether it can be written, without changing it. Collective; throws
-  /// ConfigError (naming `flag`) on all processes or on none.
+  /// No file if `path` is empty. Rank 0 tries whether it can be written, without changing it.
+  /// Collective; throws ConfigError (naming `flag`) on all processes or on none.
   OutputFile(const emu::ProcessGroup& processes, const std::string& flag, const std::string& path);
 
   /// At rank 0 alone. Throws ConfigError when the disk is full or the folder is gone.

@@ -35,11 +35,14 @@ std::string unexpected(const CLI::App& app) {
 }
 
 // CLI11 begins its messages with the option's name: "--tokens: 1 required TEXT missing".
-std::string name_in(const std::string& message) { return message.substr(0, message.find_first_of(": ")); }
+std::string name_in(const std::string& message) {
+  return message.substr(0, message.find_first_of(": "));
+}
 
 std::string help_of(const CLI::App& command, const std::string& name) {
   const CLI::Option* option = command.get_option_no_throw(name);
-  return option == nullptr || option->get_description().empty() ? "a value" : option->get_description();
+  return option == nullptr || option->get_description().empty() ? "a value"
+                                                                : option->get_description();
 }
 
 }  // namespace
@@ -59,9 +62,10 @@ emu::ConfigError explain(const CLI::ParseError& error, const CLI::App& app) {
   if (!word.empty()) {
     const std::string typed = word.substr(0, word.find('='));
     return {"orrery " + command.get_name(), "", word,
-            word.rfind('-', 0) == 0 ? fmt::format("a flag of this command{}; see orrery {} --help",
-                                                  emu::did_you_mean(typed, flags_of(command)), command.get_name())
-                                    : "no further word"};
+            word.rfind('-', 0) == 0
+                ? fmt::format("a flag of this command{}; see orrery {} --help",
+                              emu::did_you_mean(typed, flags_of(command)), command.get_name())
+                : "no further word"};
   }
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     return {name, "", "nothing", help_of(command, name)};
@@ -71,15 +75,17 @@ emu::ConfigError explain(const CLI::ParseError& error, const CLI::App& app) {
     return {name, "", twice ? "more than one value" : "nothing",
             twice ? "this flag only once" : help_of(command, name)};
   }
-  return {"command line", "", message, "flags as orrery " + command.get_name() + " --help lists them"};
+  return {"command line", "", message,
+          "flags as orrery " + command.get_name() + " --help lists them"};
 }
 
 std::vector<std::string> join_negative_numbers(int argc, const char* const* argv) {
   std::vector<std::string> arguments;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    const bool negative = word.size() > 1 && word[0] == '-' &&
-                          (std::isdigit(static_cast<unsigned char>(word[1])) != 0 || word[1] == '.');
+    const bool negative =
+        word.size() > 1 && word[0] == '-' &&
+        (std::isdigit(static_cast<unsigned char>(word[1])) != 0 || word[1] == '.');
     if (negative && !arguments.empty() && arguments.back().rfind("--", 0) == 0 &&
         arguments.back().find('=') == std::string::npos) {
       arguments.back() += "=" + word;

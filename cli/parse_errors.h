@@ -12,8 +12,8 @@ namespace orrery::cli {
 /// The error to report for what `app` could not parse.
 emu::ConfigError explain(const CLI::ParseError& error, const CLI::App& app);
 
-/// The arguments with `--flag -5` written as `--flag=-5`: otherwise CLI11 takes a negative number for a flag and
-/// the message would not name the value.
+/// The arguments with `--flag -5` written as `--flag=-5`: otherwise CLI11 takes a negative number
+/// for a flag and the message would not name the value.
 std::vector<std::string> join_negative_numbers(int argc, const char* const* argv);
 
 }  // namespace orrery::cli

@@ -11,7 +11,8 @@ namespace orrery::cli {
 namespace {
 using Json = nlohmann::ordered_json;
 
-// Protobuf prints maps in hash order: sort those, and only those, so that equal results are equal bytes.
+// Protobuf prints maps in hash order: sort those, and only those, so that equal results are equal
+// bytes.
 void sort_keys(Json& object) {
   const nlohmann::json sorted = nlohmann::json::parse(object.dump());
   object = Json::parse(sorted.dump());

@@ -1,4 +1,5 @@
-// A Result as JSON: proto field names in the schema's order, default values printed, counters as numbers.
+// A Result as JSON: proto field names in the schema's order, default values printed, counters as
+// numbers.
 #pragma once
 
 #include <string>

@@ -10,7 +10,8 @@ namespace orrery::cli {
 
 namespace {
 
-std::vector<std::pair<double, std::string>> by_size(const google::protobuf::Map<std::string, double>& map) {
+std::vector<std::pair<double, std::string>> by_size(
+    const google::protobuf::Map<std::string, double>& map) {
   std::vector<std::pair<double, std::string>> parts;
   for (const auto& [name, value] : map) parts.emplace_back(value, name);
   std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
@@ -32,27 +33,29 @@ std::string bytes_text(double bytes) {
 }  // namespace
 
 std::string to_table(const moe::Result& result) {
-  std::string out = fmt::format("{} on {} of {}, workload {}, {} tokens per device, {} iteration{}, seed {}\n\n",
-                                result.algorithm(),
-                                fmt::format("{} device{}", result.devices(), result.devices() == 1 ? "" : "s"),
-                                result.topology(), result.workload(), result.tokens(), result.iterations(),
-                                result.iterations() == 1 ? "" : "s", result.seed());
-  out += fmt::format("{:<10} {:>10} {:>10} {:>10} {:>10} {:>10}   {:>10} {:>10}\n", "latency us", "min", "mean",
-                     "p50", "p99", "max", "useful", "on wire");
+  std::string out =
+      fmt::format("{} on {} of {}, workload {}, {} tokens per device, {} iteration{}, seed {}\n\n",
+                  result.algorithm(),
+                  fmt::format("{} device{}", result.devices(), result.devices() == 1 ? "" : "s"),
+                  result.topology(), result.workload(), result.tokens(), result.iterations(),
+                  result.iterations() == 1 ? "" : "s", result.seed());
+  out += fmt::format("{:<10} {:>10} {:>10} {:>10} {:>10} {:>10}   {:>10} {:>10}\n", "latency us",
+                     "min", "mean", "p50", "p99", "max", "useful", "on wire");
   for (const moe::Operation& operation : result.operations()) {
     const moe::Latency& latency = operation.latency_us();
     out += fmt::format("{:<10} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f}   {:>10} {:>10}\n",
-                       operation.name(), latency.min(), latency.mean(), latency.p50(), latency.p99(),
-                       latency.max(), bytes_text(operation.bytes_useful()),
+                       operation.name(), latency.min(), latency.mean(), latency.p50(),
+                       latency.p99(), latency.max(), bytes_text(operation.bytes_useful()),
                        bytes_text(operation.bytes_on_wire()));
   }
   for (const moe::Operation& operation : result.operations()) {
     const double max = operation.latency_us().max();
-    out += fmt::format("\nwhy {:.3f} us: critical path of {} (device {}, iteration {})\n", max, operation.name(),
-                       operation.slowest_device(), operation.slowest_iteration());
+    out += fmt::format("\nwhy {:.3f} us: critical path of {} (device {}, iteration {})\n", max,
+                       operation.name(), operation.slowest_device(), operation.slowest_iteration());
     double sum = 0;
     for (const auto& [value, name] : by_size(operation.breakdown_us())) {
-      out += fmt::format("  {:<24} {:>10.3f} {:>6.1f} %\n", name, value, max > 0 ? 100 * value / max : 0);
+      out += fmt::format("  {:<24} {:>10.3f} {:>6.1f} %\n", name, value,
+                         max > 0 ? 100 * value / max : 0);
       sum += value;
     }
     out += fmt::format("  {:<24} {:>10.3f}\n", "sum", sum);
@@ -62,7 +65,8 @@ std::string to_table(const moe::Result& result) {
   for (const moe::Operation& operation : result.operations()) {
     out += fmt::format(" {:>10}", operation.name());
     for (const auto& [name, value] : operation.core_time_us()) {
-      if (std::find(categories.begin(), categories.end(), name) == categories.end()) categories.push_back(name);
+      if (std::find(categories.begin(), categories.end(), name) == categories.end())
+        categories.push_back(name);
     }
   }
   std::sort(categories.begin(), categories.end());
@@ -97,9 +101,10 @@ std::string to_table(const moe::Result& result) {
   out += fmt::format("verified: {}   digest {}   outputs {}\n", result.verified(), result.digest(),
                      result.output_digest());
   const moe::Host& host = result.host();
-  out += fmt::format("host: {} process{}, {}, {:.2f} s, {:.2f} M events, {:.2f} M events/s, {:.0f} MiB\n",
-                     host.processes(), host.processes() == 1 ? "" : "es", host.transport(), host.wall_seconds(),
-                     host.events() / 1e6, host.events_per_second() / 1e6, host.peak_rss_mib());
+  out += fmt::format(
+      "host: {} process{}, {}, {:.2f} s, {:.2f} M events, {:.2f} M events/s, {:.0f} MiB\n",
+      host.processes(), host.processes() == 1 ? "" : "es", host.transport(), host.wall_seconds(),
+      host.events() / 1e6, host.events_per_second() / 1e6, host.peak_rss_mib());
   return out;
 }
 

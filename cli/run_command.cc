@@ -39,7 +39,8 @@ struct RunCommand {
       if (!quiet) fmt::print("{}", to_table(outcome.result));
       json.write(to_json(outcome.result));
       if (quiet && !outcome.result.verified()) {
-        for (const std::string& failure : outcome.result.failures()) fmt::print(stderr, "FAILED: {}\n", failure);
+        for (const std::string& failure : outcome.result.failures())
+          fmt::print(stderr, "FAILED: {}\n", failure);
       }
     }
     return outcome.result.verified() ? kOk : kFailed;
@@ -49,7 +50,8 @@ struct RunCommand {
 }  // namespace
 
 Command add_run(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("run", "run an algorithm on a machine, verify and measure it");
+  CLI::App* command =
+      app.add_subcommand("run", "run an algorithm on a machine, verify and measure it");
   auto run = std::make_shared<RunCommand>();
   run->options.add_to(*command);
   command->add_option("--json", run->json_file, "write the result there");

@@ -9,9 +9,9 @@
 
 #include "cli/data_files.h"
 #include "emu/errors.h"
+#include "emu/near_match.h"
 #include "emu/text_config.h"
 #include "emu/transport.h"
-#include "emu/near_match.h"
 #include "fabric/placement.h"
 #include "fabric/topology.h"
 #include "moe/algorithm.h"
@@ -51,14 +51,16 @@ const std::vector<std::string> kRoots = {"fabric", "device", "workload", "algori
 void check_transport(const std::string& name, const emu::ProcessGroup& processes) {
   const std::vector<std::string> known = emu::transport_names();
   if (std::find(known.begin(), known.end(), name) == known.end()) {
-    throw emu::ConfigError("--transport", "", name,
-                           fmt::format("one of {}", fmt::join(known, ", ")) + emu::did_you_mean(name, known));
+    throw emu::ConfigError(
+        "--transport", "", name,
+        fmt::format("one of {}", fmt::join(known, ", ")) + emu::did_you_mean(name, known));
   }
   if (name == "local" && processes.size() > 1) {
     throw emu::ConfigError("--transport", "", name, "auto, ucx, ofi or mpi under mpirun");
   }
   if (name == "mpi" && !processes.uses_mpi()) {
-    throw emu::ConfigError("--transport", "", name, "a start by mpirun, or auto, local, ucx or ofi");
+    throw emu::ConfigError("--transport", "", name,
+                           "a start by mpirun, or auto, local, ucx or ofi");
   }
 }
 
@@ -91,8 +93,10 @@ moe::Workload to_workload(const std::string& file, const std::optional<std::stri
   }
   for (const auto& [field, value] : settings) {
     if (field.rfind("workload.", 0) != 0) continue;
-    if (tokens && (field == "workload.tokens" || field.rfind("workload.tokens_per_device", 0) == 0)) {
-      throw emu::ConfigError("--set", field, value, "not to be given together with --tokens " + *tokens);
+    if (tokens &&
+        (field == "workload.tokens" || field.rfind("workload.tokens_per_device", 0) == 0)) {
+      throw emu::ConfigError("--set", field, value,
+                             "not to be given together with --tokens " + *tokens);
     }
     emu::set_field(workload, field.substr(9), value, "--set");
   }
@@ -104,7 +108,8 @@ moe::Workload to_workload(const std::string& file, const std::optional<std::stri
 // An option without a default value; an empty text is a value too.
 void add_optional(CLI::App& app, const std::string& name, std::optional<std::string>& target,
                   const std::string& help) {
-  app.add_option_function<std::string>(name, [&target](const std::string& text) { target = text; }, help);
+  app.add_option_function<std::string>(
+      name, [&target](const std::string& text) { target = text; }, help);
 }
 
 }  // namespace
@@ -122,7 +127,8 @@ void RunOptions::add_to(CLI::App& app) {
   app.add_option("--iterations", iterations, "how often the layer runs");
   app.add_flag("--align", align, "start each operation everywhere at once");
   app.add_option("--seed", seed, "of inputs, routing and the adversary");
-  app.add_flag("--adversary", adversary, "delay the visibility of blocks as far as the fabric allows");
+  app.add_flag("--adversary", adversary,
+               "delay the visibility of blocks as far as the fabric allows");
   add_optional(app, "--max-virtual-ms", max_virtual_ms,
                "stop with a hang report beyond this virtual time");
   app.add_option("--transport", transport, "auto, local, ucx, ofi or mpi");
@@ -139,7 +145,8 @@ moe::RunConfig RunOptions::to_config(const emu::ProcessGroup& processes) const {
   config.workload = to_workload(config.workload_file, tokens, config.settings);
   config.algorithm = algorithm;
   moe::find_algorithm(algorithm);
-  const fabric::Topology graph = fabric::build_topology(config.machine.fabric(), config.machine_file);
+  const fabric::Topology graph =
+      fabric::build_topology(config.machine.fabric(), config.machine_file);
   const std::uint32_t ports = graph.devices;
   config.devices = ports;
   if (devices) {
@@ -153,7 +160,8 @@ moe::RunConfig RunOptions::to_config(const emu::ProcessGroup& processes) const {
   moe::token_bound(config.workload, config.devices, config.workload_file);
   fabric::place(graph, config.devices, placement);
   config.placement = placement;
-  config.iterations = static_cast<std::uint32_t>(parse_number("--iterations", iterations, 1, 1'000'000));
+  config.iterations =
+      static_cast<std::uint32_t>(parse_number("--iterations", iterations, 1, 1'000'000));
   config.seed = parse_number("--seed", seed, 0, (std::uint64_t{1} << 53) - 1);
   config.align = align;
   config.adversary = adversary;

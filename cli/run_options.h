@@ -28,8 +28,8 @@ struct RunOptions {
   std::string threads = "1";
 
   void add_to(CLI::App& app);
-  /// Loads the files and checks everything that can be checked without them running. Throws ConfigError, the
-  /// same on every process.
+  /// Loads the files and checks everything that can be checked without them running. Throws
+  /// ConfigError, the same on every process.
   moe::RunConfig to_config(const emu::ProcessGroup& processes) const;
 };
 

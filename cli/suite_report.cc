@@ -21,7 +21,8 @@ std::vector<double> predicted_errors(const std::vector<SuiteEntry>& entries) {
   return errors;
 }
 
-std::string section(const std::vector<SuiteEntry>& entries, Row::Role role, const std::string& title) {
+std::string section(const std::vector<SuiteEntry>& entries, Row::Role role,
+                    const std::string& title) {
   std::string lines;
   for (const SuiteEntry& entry : entries) {
     const Row& row = entry.row;
@@ -48,16 +49,19 @@ double median_error_percent(const std::vector<SuiteEntry>& entries) {
 }
 
 std::string to_table(const moe::Suite& suite, const std::vector<SuiteEntry>& entries) {
-  std::string out = fmt::format("{}: {}\ntimed: {}\nbytes: {}\n\n", suite.name(), suite.description(),
-                                suite.timed(), suite.byte_formula());
-  out += fmt::format("  {:<22} {:>12} {:>12} {:>9}\n", "latency", "predicted us", "published us", "error %");
-  out += section(entries, Row::CALIBRATES, "calibrating (the machine's parameters were fitted to these)");
+  std::string out = fmt::format("{}: {}\ntimed: {}\nbytes: {}\n\n", suite.name(),
+                                suite.description(), suite.timed(), suite.byte_formula());
+  out += fmt::format("  {:<22} {:>12} {:>12} {:>9}\n", "latency", "predicted us", "published us",
+                     "error %");
+  out += section(entries, Row::CALIBRATES,
+                 "calibrating (the machine's parameters were fitted to these)");
   out += section(entries, Row::PREDICTED, "predicted");
   out += section(entries, Row::EXTRA, "predicted, published by nobody");
   const std::vector<double> errors = predicted_errors(entries);
   if (!errors.empty()) {
-    out += fmt::format("\nmedian error of {} predicted row{}: {:.2f} %, largest {:.2f} %\n", errors.size(),
-                       errors.size() == 1 ? "" : "s", median_error_percent(entries), errors.back());
+    out += fmt::format("\nmedian error of {} predicted row{}: {:.2f} %, largest {:.2f} %\n",
+                       errors.size(), errors.size() == 1 ? "" : "s", median_error_percent(entries),
+                       errors.back());
   }
   return out;
 }

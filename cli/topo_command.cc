@@ -15,7 +15,8 @@ Command add_topo(CLI::App& app) {
   CLI::App* command = app.add_subcommand("topo", "describe a topology");
   auto name = std::make_shared<std::string>();
   auto dot = std::make_shared<bool>(false);
-  command->add_option("topology", *name, "a shipped topology or a file; see orrery list topologies")->required();
+  command->add_option("topology", *name, "a shipped topology or a file; see orrery list topologies")
+      ->required();
   command->add_flag("--dot", *dot, "print the graph for Graphviz");
   return [name, dot](const emu::ProcessGroup& processes) {
     const std::string file = find_data_file("topologies", *name, "topology");

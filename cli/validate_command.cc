@@ -20,7 +20,8 @@ namespace {
 
 using moe::Row;
 
-moe::RunConfig to_config(const Row& row, const std::string& transport, const emu::ProcessGroup& processes) {
+moe::RunConfig to_config(const Row& row, const std::string& transport,
+                         const emu::ProcessGroup& processes) {
   RunOptions options;
   options.topology = row.topology();
   options.workload = row.workload();
@@ -38,14 +39,20 @@ double latency_us(const moe::Result& result, const Row& row) {
     if (operation.name() != row.operation()) continue;
     const moe::Latency& latency = operation.latency_us();
     switch (row.statistic()) {
-      case Row::MAX: return latency.max();
-      case Row::MEAN: return latency.mean();
-      case Row::P50: return latency.p50();
-      case Row::P99: return latency.p99();
-      case Row::MIN: return latency.min();
+      case Row::MAX:
+        return latency.max();
+      case Row::MEAN:
+        return latency.mean();
+      case Row::P50:
+        return latency.p50();
+      case Row::P99:
+        return latency.p99();
+      case Row::MIN:
+        return latency.min();
     }
   }
-  throw emu::ConfigError(row.id(), "operation", row.operation(), "an operation of algorithm " + row.algorithm());
+  throw emu::ConfigError(row.id(), "operation", row.operation(),
+                         "an operation of algorithm " + row.algorithm());
 }
 
 struct ValidateCommand {
@@ -95,7 +102,8 @@ struct ValidateCommand {
 
  private:
   // What is wrong with a row is wrong with the suite's file.
-  moe::RunConfig checked(const std::string& path, const Row& row, const emu::ProcessGroup& processes) const {
+  moe::RunConfig checked(const std::string& path, const Row& row,
+                         const emu::ProcessGroup& processes) const {
     try {
       return to_config(row, transport, processes);
     } catch (const emu::ConfigError& error) {
@@ -107,9 +115,11 @@ struct ValidateCommand {
 }  // namespace
 
 Command add_validate(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("validate", "compare predictions with published measurements");
+  CLI::App* command =
+      app.add_subcommand("validate", "compare predictions with published measurements");
   auto validate = std::make_shared<ValidateCommand>();
-  command->add_option("--suite", validate->suite, "a shipped suite or a file; see orrery list suites");
+  command->add_option("--suite", validate->suite,
+                      "a shipped suite or a file; see orrery list suites");
   command->add_option("--transport", validate->transport, "auto, local, ucx, ofi or mpi");
   command->add_option("--json", validate->json_file, "write the comparison there");
   return [validate](const emu::ProcessGroup& processes) { return (*validate)(processes); };

@@ -90,11 +90,13 @@ class Walker {
   void step() {
     const KernelRecord* record = find_record(cluster_.device(walk_.rank), operation_, iteration_);
     if (record == nullptr) throw emu::InvariantError("a kernel on the critical path left no record");
-    const Timeline& timeline = record->timelines[walk_.core];
-    if (walk_.time <= timeline.start) {
+    // A packet of another call of that device, as broken algorithms send them, leads nowhere.
+    const bool other_call = walk_.core >= record->timelines.size() || walk_.time > record->end;
+    if (other_call || walk_.time <= record->start) {
       take(kPeerLate, walk_.floor);
       return;
     }
+    const Timeline& timeline = record->timelines[walk_.core];
     const auto& segments = timeline.segments;
     const auto it = std::lower_bound(
         segments.begin(), segments.end(), walk_.time,

@@ -83,6 +83,7 @@ void DeviceProcess::wake_stream(std::coroutine_handle<> stream, emu::Time delay)
 
 void DeviceProcess::launch(const KernelCall& call, std::coroutine_handle<> stream) {
   kernel_ = KernelRecord{};
+  kernel_.name = call.name;
   kernel_.operation = call.operation;
   kernel_.iteration = call.iteration;
   kernel_.start = engine_.now();
@@ -103,8 +104,19 @@ void DeviceProcess::core_finished(std::uint32_t core) {
     kernel_.timelines.push_back(cores_[each].take_timeline());
     kernel_.timelines.back().append(Category::kIdle, kernel_.end);
   }
+  if (engine_.trace() != nullptr) trace_kernel(*engine_.trace());
   records_.push_back(std::move(kernel_));
   wake_stream(stream_handle_, 0);
+}
+
+void DeviceProcess::trace_kernel(emu::TraceSink& trace) const {
+  for (std::uint32_t core = 0; core < kernel_.timelines.size(); ++core) {
+    emu::Time from = kernel_.timelines[core].start;
+    for (const Segment& segment : kernel_.timelines[core].segments) {
+      trace.on_span(node_, core, kernel_.name, name_of(segment.category), from, segment.end);
+      from = segment.end;
+    }
+  }
 }
 
 // --- Barrier, memory bandwidth, watches ---
@@ -192,6 +204,10 @@ void DeviceProcess::on_visible(const fabric::Packet& packet, fabric::Address add
 }
 
 void DeviceProcess::on_complete(const fabric::Packet& packet) {
+  if (engine_.trace() != nullptr) {
+    engine_.trace()->on_flow(packet.source, packet.core, packet.issued, node_, engine_.now(),
+                             packet.put_bytes);
+  }
   if (packet.kind == fabric::PacketKind::kGetReply) {
     cores_[packet.put].replied(packet);
     return;
@@ -224,8 +240,8 @@ std::vector<std::string> DeviceProcess::waiting() const {
   for (const Core& core : cores_) {
     const std::string what = core.waiting();
     if (!what.empty()) {
-      lines.push_back(fmt::format("device {} core {} (operation {}, iteration {}): {}", rank_,
-                                  core.index(), kernel_.operation, kernel_.iteration, what));
+      lines.push_back(fmt::format("device {} core {} ({}, iteration {}): {}", rank_, core.index(),
+                                  kernel_.name, kernel_.iteration, what));
     }
   }
   return lines;

@@ -24,6 +24,7 @@ namespace orrery::devices {
 
 /// One kernel's run on one device.
 struct KernelRecord {
+  std::string name;             // of the operation
   std::uint32_t operation = 0;
   std::uint32_t iteration = 0;
   emu::Time start = 0;  // launch
@@ -57,6 +58,7 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
     std::uint32_t operation;
     std::uint32_t iteration;
     std::uint32_t cores;
+    std::string name;
     std::function<emu::Task(Core&)> program;
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> stream) { device.launch(*this, stream); }
@@ -64,8 +66,9 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   };
   /// Runs `program` on the first `cores` cores (0: all); awaited by the stream until the last one ended.
   KernelCall kernel(std::uint32_t operation, std::uint32_t iteration, std::uint32_t cores,
-                    std::function<emu::Task(Core&)> program) {
-    return {*this, operation, iteration, cores == 0 ? costs_.cores : cores, std::move(program)};
+                    std::function<emu::Task(Core&)> program, std::string name = "kernel") {
+    return {*this,           operation,       iteration, cores == 0 ? costs_.cores : cores,
+            std::move(name), std::move(program)};
   }
   /// Cores of the running kernel.
   std::uint32_t kernel_cores() const { return kernel_cores_; }
@@ -112,6 +115,7 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   std::vector<std::string> waiting() const;
 
  private:
+  void trace_kernel(emu::TraceSink& trace) const;
   void launch(const KernelCall& call, std::coroutine_handle<> stream);
   void wake_stream(std::coroutine_handle<> stream, emu::Time delay);
   void on_visible(const fabric::Packet& packet, fabric::Address address, std::uint32_t bytes) override;

@@ -20,6 +20,7 @@
 #include "emu/logical_process.h"
 #include "emu/payload_store.h"
 #include "emu/process_group.h"
+#include "emu/trace_sink.h"
 #include "emu/transport.h"
 
 namespace orrery::emu {
@@ -64,6 +65,10 @@ class Engine final : private ExchangeSink {
   std::uint64_t digest_of(LpId lp) const {
     return counts_[lp] == 0 ? 0 : digests_[lp].value();
   }
+  /// Where local logical processes report what they did; null for nowhere. Changes no virtual time.
+  void set_trace(TraceSink* trace) { trace_ = trace; }
+  TraceSink* trace() const { return trace_; }
+
   /// Milestones: numbers that grow. `reached(m)` is called on every process, at the same point of the run for
   /// all of them (so that it may use collectives), when the smallest of what all processes have announced
   /// has grown to m. It must not schedule events.
@@ -95,6 +100,7 @@ class Engine final : private ExchangeSink {
   std::vector<std::uint64_t> counts_;
   std::function<void(Time)> progress_;
   std::function<void(std::int64_t)> reached_;
+  TraceSink* trace_ = nullptr;
   std::int64_t announced_ = 0;
   std::int64_t all_announced_ = 0;
   Time now_ = 0;

@@ -86,6 +86,7 @@ class Visibility {
   const Fabric::AckAt ack_at_;
   const std::uint32_t channels_per_source_;
   const Adversary adversary_;
+  const bool flags_fast_;
   std::vector<Channel> channels_;
   std::unordered_map<std::uint64_t, Assembly> assemblies_;
   std::size_t held_count_ = 0;

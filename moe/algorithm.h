@@ -32,6 +32,9 @@ class Algorithm {
  public:
   virtual ~Algorithm() = default;
 
+  /// Does it move the rows of tokens? Then their size alone can rule a run out before any table is made.
+  static constexpr bool kMovesRows = false;
+
   /// Names of the operations of one iteration, in the order in which a device runs them.
   virtual std::vector<std::string> operations() const = 0;
   /// The regions of a device's memory, the same on all devices.
@@ -58,6 +61,7 @@ struct AlgorithmEntry {
   std::string name;
   std::string description;
   std::vector<OptionSpec> options;
+  bool moves_rows = false;
   std::function<std::unique_ptr<Algorithm>(const Problem&, const Options&)> make;
 };
 
@@ -72,6 +76,7 @@ bool register_algorithm(AlgorithmEntry entry);
   extern const bool orrery_algorithm_##id;                                                      \
   const bool orrery_algorithm_##id = ::orrery::moe::register_algorithm(                         \
       {name, description, std::vector<::orrery::moe::OptionSpec>(__VA_ARGS__),                  \
+       Type::kMovesRows,                                                                        \
        [](const ::orrery::moe::Problem& problem, const ::orrery::moe::Options& options)         \
            -> std::unique_ptr<::orrery::moe::Algorithm> {                                       \
          return std::make_unique<Type>(problem, options);                                       \

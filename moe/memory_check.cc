@@ -38,31 +38,39 @@ bool too_much(const emu::ProcessGroup& processes, double needed) {
   return processes.max(needed > available_memory() ? 1 : 0) != 0;
 }
 
-[[noreturn]] void refuse(const RunConfig& config, const std::string& field, const std::string& value,
-                         double needed) {
+[[noreturn]] void refuse(const RunConfig& config, const std::string& field,
+                         const std::string& value, double needed) {
   throw emu::ConfigError(
-      config.workload_file, field, fmt::format("{}, which need {:.1f} GiB of this host", value, needed / kGiB),
+      config.workload_file, field,
+      fmt::format("{}, which need {:.1f} GiB of this host", value, needed / kGiB),
       fmt::format("what fits the {:.1f} GiB that are free (fewer tokens, devices or iterations)",
                   available_memory() / kGiB));
 }
 
 }  // namespace
 
-void check_tables_fit(const emu::ProcessGroup& processes, const RunConfig& config) {
+void check_tables_fit(const emu::ProcessGroup& processes, const RunConfig& config,
+                      const AlgorithmEntry& entry) {
   double tokens = 0;
-  for (const std::uint32_t each : token_counts(config.workload, config.devices, config.workload_file)) {
+  for (const std::uint32_t each :
+       token_counts(config.workload, config.devices, config.workload_file)) {
     tokens += each;
   }
   constexpr double kEntryBytes = sizeof(std::int32_t) + sizeof(float) + sizeof(RowTag);
-  const double needed =
+  const double tables =
       tokens * config.workload.top_k() * kEntryBytes * config.iterations * processes.local_size();
-  if (too_much(processes, needed)) {
+  const double rows = entry.moves_rows ? tokens * 2 * config.workload.hidden() *
+                                             processes.local_size() / processes.size()
+                                       : 0;
+  if (too_much(processes, tables + rows)) {
     refuse(config, "tokens",
-           fmt::format("routing tables of {:.0f} tokens and {} iterations", tokens, config.iterations), needed);
+           fmt::format("{:.0f} tokens and {} iterations", tokens, config.iterations),
+           tables + rows);
   }
 }
 
-void check_devices_fit(const emu::ProcessGroup& processes, const RunConfig& config, const Algorithm& algorithm) {
+void check_devices_fit(const emu::ProcessGroup& processes, const RunConfig& config,
+                       const Algorithm& algorithm) {
   double touched = 0;
   for (std::uint32_t device = 0; device < config.devices; ++device) {
     touched += static_cast<double>(algorithm.touched_bytes(device));
@@ -80,13 +88,16 @@ void check_devices_fit(const emu::ProcessGroup& processes, const RunConfig& conf
                              fmt::format("a buffer of {:.0f} GiB per device", region.bytes / kGiB),
                              "at most 1024 GiB (fewer tokens or devices)");
     }
-    reserved += static_cast<double>(region.row_bytes == 0 ? region.bytes : region.bytes / region.row_bytes * 8);
+    reserved += static_cast<double>(region.row_bytes == 0 ? region.bytes
+                                                          : region.bytes / region.row_bytes * 8);
   }
   if (mine * reserved > kAddressSpace) {
-    throw emu::ConfigError(config.workload_file, "tokens", fmt::format("buffers of {:.0f} GiB per device", reserved / kGiB),
-                           fmt::format("at most {:.0f} GiB for {:.0f} devices in a process (fewer tokens or "
-                                       "devices, or more processes)",
-                                       kAddressSpace / mine / kGiB, mine));
+    throw emu::ConfigError(
+        config.workload_file, "tokens",
+        fmt::format("buffers of {:.0f} GiB per device", reserved / kGiB),
+        fmt::format("at most {:.0f} GiB for {:.0f} devices in a process (fewer tokens or "
+                    "devices, or more processes)",
+                    kAddressSpace / mine / kGiB, mine));
   }
 }
 

@@ -7,11 +7,15 @@
 
 namespace orrery::moe {
 
-/// Routing tables of all iterations, which every process holds: known from the counts of tokens alone. Call it
-/// before making them. Collective; throws ConfigError on all processes or on none.
-void check_tables_fit(const emu::ProcessGroup& processes, const RunConfig& config);
+/// What is known from the counts of tokens alone: routing tables of all iterations, which every
+/// process holds, and at least the tokens' rows once. Call it before making tables. Collective;
+/// throws ConfigError on all processes or on none.
+void check_tables_fit(const emu::ProcessGroup& processes, const RunConfig& config,
+                      const AlgorithmEntry& entry);
 
-/// What the devices will touch, and the address space that their layouts need. Collective, as above.
-void check_devices_fit(const emu::ProcessGroup& processes, const RunConfig& config, const Algorithm& algorithm);
+/// What the devices will touch, and the address space that their layouts need. Collective, as
+/// above.
+void check_devices_fit(const emu::ProcessGroup& processes, const RunConfig& config,
+                       const Algorithm& algorithm);
 
 }  // namespace orrery::moe

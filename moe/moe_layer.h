@@ -21,6 +21,7 @@ namespace orrery::moe {
 class MoeLayer : public Algorithm {
  public:
   enum Operation : std::uint32_t { kDispatch, kExperts, kCombine };
+  static constexpr bool kMovesRows = true;
 
   std::vector<std::string> operations() const override { return {"dispatch", "experts", "combine"}; }
   const Layout& layout() const override { return layout_; }

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <map>
 
 #include "devices/cluster.h"
 #include "emu/errors.h"
@@ -70,7 +71,8 @@ class Driver {
       : config_(config),
         cluster_(cluster),
         algorithm_(algorithm),
-        operations_(static_cast<std::uint32_t>(algorithm.operations().size())),
+        names_(algorithm.operations()),
+        operations_(static_cast<std::uint32_t>(names_.size())),
         measurement_(cluster, algorithm) {
     collected_.digests.assign(std::size_t{cluster.ranks()} * config.iterations * operations_, 0);
     for_each_local([this](DeviceProcess& device) {
@@ -133,10 +135,12 @@ class Driver {
         const std::uint64_t draw = late.at(std::uint64_t{iteration} * operations_ + operation);
         auto pause = device.sleep(static_cast<emu::Time>(draw % (jitter + 1)));
         co_await pause;
-        auto kernel = device.kernel(operation, iteration, algorithm_.cores(operation, iteration),
-                                    [this, operation, iteration](devices::Core& core) {
-                                      return algorithm_.program(core, operation, iteration);
-                                    });
+        auto kernel = device.kernel(
+            operation, iteration, algorithm_.cores(operation, iteration),
+            [this, operation, iteration](devices::Core& core) {
+              return algorithm_.program(core, operation, iteration);
+            },
+            names_[operation]);
         co_await kernel;
         ++kernels_ended_;
         verify(device, operation, iteration);
@@ -160,7 +164,8 @@ class Driver {
                        operation] = verdict.digest;
     if (verdict.ok) return;
     ++collected_.failure_count;
-    if (collected_.failures.size() < kFailuresListed) {
+    // So many of each device, whichever process it is on.
+    if (failures_of_device_[device.rank()]++ < kFailuresListed) {
       collected_.failures.push_back(fmt::format("device {} {} iteration {}: {}", device.rank(),
                                                 algorithm_.operations()[operation], iteration,
                                                 verdict.what));
@@ -170,11 +175,13 @@ class Driver {
   const RunConfig& config_;
   Cluster& cluster_;
   Algorithm& algorithm_;
+  const std::vector<std::string> names_;
   const std::uint32_t operations_;
   std::uint64_t local_ = 0;  // devices of this process
   std::uint64_t kernels_ended_ = 0;
   Collected collected_;
   Measurement measurement_;
+  std::map<std::uint32_t, std::size_t> failures_of_device_;
   std::vector<std::uint32_t> devices_left_;  // by iteration
   std::int64_t ended_ = 0;
   std::int64_t folded_ = 0;
@@ -252,7 +259,7 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
     if (field.rfind("algorithm.", 0) == 0) options.set(field.substr(10), value);
     (*result.mutable_settings())[field] = value;
   }
-  check_tables_fit(processes, config);
+  check_tables_fit(processes, config, entry);
   const Problem problem = make_problem(config, costs);
   const std::unique_ptr<Algorithm> algorithm = entry.make(problem, options);
   check_devices_fit(processes, config, *algorithm);
@@ -291,6 +298,11 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
     result.set_verified(false);
   } else {
     driver.measurement().finish(config.iterations, result);
+    double buffers = 0;
+    for (std::uint32_t device = 0; device < config.devices; ++device) {
+      buffers = std::max(buffers, static_cast<double>(algorithm->touched_bytes(device)));
+    }
+    (*result.mutable_counters())["buffer_bytes_of_largest_device"] = buffers;
   }
   Host& host = *result.mutable_host();
   host.set_processes(static_cast<std::uint32_t>(processes.size()));

@@ -15,8 +15,10 @@ void check_figure(const Row& row, const std::string& path, const std::string& fi
   const bool compared = row.role() != Row::EXTRA;
   const double figure = row.published_us();
   if (compared && figure <= 0) {
-    throw emu::ConfigError(path, field + ".published_us", row.has_published_us() ? fmt::format("{}", figure) : "nothing",
-                           "a latency above 0 in a row that is compared (role " + Row::Role_Name(row.role()) + ")");
+    throw emu::ConfigError(
+        path, field + ".published_us",
+        row.has_published_us() ? fmt::format("{}", figure) : "nothing",
+        "a latency above 0 in a row that is compared (role " + Row::Role_Name(row.role()) + ")");
   }
   if (!compared && row.has_published_us()) {
     throw emu::ConfigError(path, field + ".role", Row::Role_Name(row.role()),
@@ -45,7 +47,8 @@ Suite load_suite(const std::string& path) {
     const std::string field = fmt::format("rows.{}", i);
     check_figure(suite.rows(i), path, field);
     if (!ids.insert(suite.rows(i).id()).second) {
-      throw emu::ConfigError(path, field + ".id", suite.rows(i).id(), "an id that no other row has");
+      throw emu::ConfigError(path, field + ".id", suite.rows(i).id(),
+                             "an id that no other row has");
     }
   }
   return suite;

@@ -1,5 +1,6 @@
-// Design section 11: bad input of any kind is one line that names the file or flag, the field, the value and what
-// was expected; exit code 2, before any work, with one message however many processes there are.
+// Design section 11: bad input of any kind is one line that names the file or flag, the field, the
+// value and what was expected; exit code 2, before any work, with one message however many
+// processes there are.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -41,10 +42,13 @@ void write_trace(const std::string& name, const std::string& lines) {
 void write_files() {
   const std::string device = "device { cores: 4 }\n";
   scratch_file("truncated.textproto", "fabric { star { devices: 4 link { latency_ns: 700");
-  scratch_file("garbage.textproto", std::string("\x7f" "ELF\x02\x01\x01\0\0\xff\xfe\x80 \n\0\x03", 17));
+  scratch_file("garbage.textproto", std::string("\x7f"
+                                                "ELF\x02\x01\x01\0\0\xff\xfe\x80 \n\0\x03",
+                                                17));
   scratch_file("empty.textproto", "");
   scratch_file("unknown-field.textproto", std::string(kFabric) + device + "fabrik { }\n");
-  scratch_file("bad-enum.textproto", "fabric { order_scope: SOMETIMES star { devices: 4 } }\n" + device);
+  scratch_file("bad-enum.textproto",
+               "fabric { order_scope: SOMETIMES star { devices: 4 } }\n" + device);
   scratch_file("bad-range.textproto",
                "fabric { star { devices: 4 link { latency_ns: -7 gb_per_s: 50 } } }\n" + device);
   scratch_file("no-generator.textproto", "fabric { packet_bytes: 4096 }\n" + device);
@@ -54,32 +58,51 @@ void write_files() {
   scratch_file("no-device.textproto", kFabric);
   scratch_file("not-a-number.textproto", "fabric { star { devices: many } }\n" + device);
   scratch_file("no-experts.textproto", "hidden: 64 expert_intermediate: 32 top_k: 2\n");
-  scratch_file("k-above-experts.textproto", "hidden: 64 expert_intermediate: 32 experts: 8 top_k: 9\n");
+  scratch_file("k-above-experts.textproto",
+               "hidden: 64 expert_intermediate: 32 experts: 8 top_k: 9\n");
   scratch_file("groups.textproto", std::string(kModel) + "expert_groups: 3 top_groups: 1\n");
   scratch_file("three-counts.textproto", std::string(kModel) + "tokens_per_device: [1, 2, 3]\n");
   scratch_file("bounded.textproto", std::string(kModel) + "max_tokens: 16\n");
   scratch_file("no-trace.textproto", std::string(kModel) + "gate { kind: TRACE }\n");
-  scratch_file("lost-trace.textproto", std::string(kModel) + "gate { kind: TRACE trace_file: \"none\" }\n");
-  scratch_file("folder-trace.textproto", std::string(kModel) + "gate { kind: TRACE trace_file: \".\" }\n");
+  scratch_file("lost-trace.textproto",
+               std::string(kModel) + "gate { kind: TRACE trace_file: \"none\" }\n");
+  scratch_file("folder-trace.textproto",
+               std::string(kModel) + "gate { kind: TRACE trace_file: \".\" }\n");
 
-  const std::string good = R"({"type": "route", "layer": 0, "topk_ids": [0, 1]})" "\n";
+  const std::string good = R"({"type": "route", "layer": 0, "topk_ids": [0, 1]})"
+                           "\n";
   write_trace("not-json", good + "{\"type\": \"route\", \"layer\": 0, \"topk_ids\": [0,\n");
   write_trace("an-array", good + "[1, 2]\n");
-  write_trace("no-layer", good + R"({"type": "route", "topk_ids": [0, 1]})" "\n");
-  write_trace("no-ids", good + R"({"type": "route", "layer": 0})" "\n");
-  write_trace("expert-8", good + R"({"type": "route", "layer": 0, "topk_ids": [0, 8]})" "\n");
-  write_trace("expert-text", good + R"({"type": "route", "layer": 0, "topk_ids": [0, "1"]})" "\n");
-  write_trace("expert-minus-2", good + R"({"type": "route", "layer": 0, "topk_ids": [0, -2]})" "\n");
-  write_trace("three-ids", good + R"({"type": "route", "layer": 0, "topk_ids": [0, 1, 2]})" "\n");
-  write_trace("twice", good + R"({"type": "route", "layer": 0, "topk_ids": [3, 3]})" "\n");
-  write_trace("weight", good + R"({"type": "route", "layer": 0, "topk_ids": [0, 1], "topk_weights": [1, -1]})" "\n");
-  write_trace("other-layer", R"({"type": "route", "layer": 7, "topk_ids": [0, 1]})" "\n");
+  write_trace("no-layer", good + R"({"type": "route", "topk_ids": [0, 1]})"
+                                 "\n");
+  write_trace("no-ids", good + R"({"type": "route", "layer": 0})"
+                               "\n");
+  write_trace("expert-8", good + R"({"type": "route", "layer": 0, "topk_ids": [0, 8]})"
+                                 "\n");
+  write_trace("expert-text", good + R"({"type": "route", "layer": 0, "topk_ids": [0, "1"]})"
+                                    "\n");
+  write_trace("expert-minus-2", good + R"({"type": "route", "layer": 0, "topk_ids": [0, -2]})"
+                                       "\n");
+  write_trace("three-ids", good + R"({"type": "route", "layer": 0, "topk_ids": [0, 1, 2]})"
+                                  "\n");
+  write_trace("twice", good + R"({"type": "route", "layer": 0, "topk_ids": [3, 3]})"
+                              "\n");
+  write_trace("weight",
+              good + R"({"type": "route", "layer": 0, "topk_ids": [0, 1], "topk_weights": [1, -1]})"
+                     "\n");
+  write_trace("other-layer", R"({"type": "route", "layer": 7, "topk_ids": [0, 1]})"
+                             "\n");
   write_trace("binary", std::string("\0\x01\xff\xfe\n", 5));
 
   const std::string suite = "timed: \"t\" byte_formula: \"b\"\n";
   const std::string row = "id: \"r\" algorithm: \"p2p\" devices: 2 operation: \"put\"";
   scratch_file("no-rows.suite.textproto", suite);
   scratch_file("no-figure.suite.textproto", suite + "rows { " + row + " topology: \"tiny\" }\n");
+  const std::string extra = "rows { " + row + " topology: \"tiny\" role: EXTRA ";
+  scratch_file("twice.suite.textproto", suite + extra + "}\n" + extra + "}\n");
+  scratch_file("extra-figure.suite.textproto", suite + extra + "published_us: 5 source: \"s\" }\n");
+  scratch_file("no-source.suite.textproto",
+               suite + "rows { " + row + " topology: \"tiny\" published_us: 5 }\n");
   scratch_file("lost-topology.suite.textproto",
                suite + "rows { " + row + " topology: \"tinny\" role: EXTRA }\n");
 }
@@ -91,25 +114,36 @@ std::vector<Case> cases() {
       {"UnknownCommand", "rum", {"command line", "'rum'", "did you mean 'run'"}},
       {"NoTopology", "run --algorithm p2p", {"--topology", "nothing", "orrery list topologies"}},
       {"NoAlgorithm", "run --topology tiny", {"--algorithm", "nothing", "orrery list algorithms"}},
-      {"UnknownFlag", kTiny + "--tokenz 5", {"orrery run", "'--tokenz'", "did you mean '--tokens'"}},
+      {"UnknownFlag",
+       kTiny + "--tokenz 5",
+       {"orrery run", "'--tokenz'", "did you mean '--tokens'"}},
       {"UnknownShortFlag", kTiny + "-x", {"orrery run", "'-x'", "orrery run --help"}},
       {"ExtraWord", kTiny + "fast", {"orrery run", "'fast'"}},
       {"FlagTwice", kTiny + "--tokens 3 --tokens 4", {"--tokens", "only once"}},
       {"FlagWithoutValue", kTiny + "--tokens", {"--tokens", "nothing"}},
       {"SwitchWithValue", kTiny + "--align=maybe", {"--align", "maybe"}},
       // Names
-      {"UnknownTopology", "run --topology tine --algorithm p2p", {"--topology", "'tine'", "did you mean 'tiny'"}},
-      {"UnknownWorkload", kTiny + "--workload deepseek-r2", {"--workload", "'deepseek-r2'", "did you mean"}},
-      {"UnknownAlgorithm", "run --topology tiny --algorithm cann-bps",
+      {"UnknownTopology",
+       "run --topology tine --algorithm p2p",
+       {"--topology", "'tine'", "did you mean 'tiny'"}},
+      {"UnknownWorkload",
+       kTiny + "--workload deepseek-r2",
+       {"--workload", "'deepseek-r2'", "did you mean"}},
+      {"UnknownAlgorithm",
+       "run --topology tiny --algorithm cann-bps",
        {"--algorithm", "'cann-bps'", "did you mean 'cann-bsp'"}},
       {"EmptyTopology", "run --topology '' --algorithm p2p", {"--topology", "''", "tiny"}},
       // Numbers
       {"TokensNegative", kTiny + "--tokens -1", {"--tokens", "'-1'", "0 to 1048576"}},
       {"TokensText", kTiny + "--tokens many", {"--tokens", "'many'", "whole number"}},
       {"TokensFraction", kTiny + "--tokens 1.5", {"--tokens", "'1.5'", "whole number"}},
-      {"TokensHuge", kTiny + "--tokens 99999999999999999999", {"--tokens", "'99999999999999999999'"}},
+      {"TokensHuge",
+       kTiny + "--tokens 99999999999999999999",
+       {"--tokens", "'99999999999999999999'"}},
       {"TokensEmpty", kTiny + "--tokens ''", {"--tokens", "''", "whole number"}},
-      {"TokensTwoWays", kTiny + "--tokens 3 --set workload.tokens=4", {"--set", "workload.tokens", "--tokens 3"}},
+      {"TokensTwoWays",
+       kTiny + "--tokens 3 --set workload.tokens=4",
+       {"--set", "workload.tokens", "--tokens 3"}},
       {"DevicesZero", kTiny + "--devices 0", {"--devices", "'0'", "from 1"}},
       {"DevicesNegative", kTiny + "--devices -3", {"--devices", "'-3'", "from 1"}},
       {"DevicesTooMany", kTiny + "--devices 5", {"--devices", "'5'", "at most the 4 devices"}},
@@ -126,89 +160,176 @@ std::vector<Case> cases() {
       {"LimitNan", kTiny + "--max-virtual-ms nan", {"--max-virtual-ms", "'nan'", "above 0"}},
       {"LimitInfinite", kTiny + "--max-virtual-ms inf", {"--max-virtual-ms", "'inf'", "above 0"}},
       // Transports
-      {"TransportUnknown", kTiny + "--transport ucp", {"--transport", "'ucp'", "did you mean 'ucx'"}},
+      {"TransportUnknown",
+       kTiny + "--transport ucp",
+       {"--transport", "'ucp'", "did you mean 'ucx'"}},
       {"TransportMpiAlone", kTiny + "--transport mpi", {"--transport", "'mpi'", "mpirun"}},
       // Placements
-      {"PlacementUnknown", kTiny + "--placement spred", {"--placement", "'spred'", "packed, spread"}},
+      {"PlacementUnknown",
+       kTiny + "--placement spred",
+       {"--placement", "'spred'", "packed, spread"}},
       {"PlacementEmpty", kTiny + "--placement ''", {"--placement", "''", "packed, spread"}},
       {"PlacementOpenRange", kTiny + "--placement 0-", {"--placement", "'0-'"}},
       {"PlacementBackwards", kTiny + "--placement 2-0", {"--placement", "'2-0'", "upwards"}},
       {"PlacementTwice", kTiny + "--placement 0,1,1,2", {"--placement", "1 twice"}},
       {"PlacementNoSuchPort", kTiny + "--placement 0-2,9", {"--placement", "'9'", "0 to 3"}},
-      {"PlacementTooFew", kTiny + "--placement 0-2", {"--placement", "3 device ports", "expected 4"}},
+      {"PlacementTooFew",
+       kTiny + "--placement 0-2",
+       {"--placement", "3 device ports", "expected 4"}},
       {"PlacementNegative", kTiny + "--placement -1", {"--placement", "'-1'"}},
       // --set
-      {"SetNoEquals", kTiny + "--set fabric.packet_bytes", {"--set", "'fabric.packet_bytes'", "path.to.field=value"}},
+      {"SetNoEquals",
+       kTiny + "--set fabric.packet_bytes",
+       {"--set", "'fabric.packet_bytes'", "path.to.field=value"}},
       {"SetNoField", kTiny + "--set =4", {"--set", "'=4'", "path.to.field=value"}},
-      {"SetUnknownRoot", kTiny + "--set fabrik.packet_bytes=4", {"--set", "fabrik.packet_bytes", "did you mean 'fabric'"}},
+      {"SetUnknownRoot",
+       kTiny + "--set fabrik.packet_bytes=4",
+       {"--set", "fabrik.packet_bytes", "did you mean 'fabric'"}},
       {"SetRootAlone", kTiny + "--set device=4", {"--set", "device", "'4'"}},
-      {"SetUnknownField", kTiny + "--set fabric.packet_byte=64",
+      {"SetUnknownField",
+       kTiny + "--set fabric.packet_byte=64",
        {"--set", "fabric.packet_byte", "did you mean 'packet_bytes'"}},
-      {"SetOutOfRange", kTiny + "--set fabric.packet_bytes=8", {"--set", "fabric.packet_bytes", "'8'", "16 to 65536"}},
-      {"SetText", kTiny + "--set device.cores=few", {"--set", "device.cores", "'few'", "1 to 1024"}},
-      {"SetEnum", kTiny + "--set fabric.order_scope=SOMETIMES",
+      {"SetOutOfRange",
+       kTiny + "--set fabric.packet_bytes=8",
+       {"--set", "fabric.packet_bytes", "'8'", "16 to 65536"}},
+      {"SetText",
+       kTiny + "--set device.cores=few",
+       {"--set", "device.cores", "'few'", "1 to 1024"}},
+      {"SetEnum",
+       kTiny + "--set fabric.order_scope=SOMETIMES",
        {"--set", "fabric.order_scope", "'SOMETIMES'", "DEVICE_PAIR"}},
-      {"SetOtherGenerator", kTiny + "--set fabric.star.devices=8", {"--set", "fabric.star.devices", "clos"}},
+      {"SetOtherGenerator",
+       kTiny + "--set fabric.star.devices=8",
+       {"--set", "fabric.star.devices", "clos"}},
       {"SetMessage", kTiny + "--set fabric.clos=8", {"--set", "fabric.clos", "'8'"}},
       {"SetNan", kTiny + "--set device.launch_ns=nan", {"--set", "device.launch_ns", "'nan'"}},
-      {"SetBlocksPerPacket", kTiny + "--set fabric.packet_bytes=4000", {"packet_bytes", "'4000'", "multiple"}},
+      {"SetBlocksPerPacket",
+       kTiny + "--set fabric.packet_bytes=4000",
+       {"packet_bytes", "'4000'", "multiple"}},
       {"SetTopK", kTiny + "--set workload.top_k=9", {"top_k", "'9'", "experts (8)"}},
-      {"SetUnknownOption", kTiny + "--set algorithm.quantize=int8",
+      {"SetUnknownOption",
+       kTiny + "--set algorithm.quantize=int8",
        {"--set", "algorithm.quantize", "did you mean 'quantise'"}},
-      {"SetUnknownChoice", kTiny + "--set algorithm.quantise=int4", {"--set", "algorithm.quantise", "'int4'", "int8"}},
-      {"SetOptionRange", kTiny + "--set algorithm.cores=5", {"--set", "algorithm.cores", "'5'", "1 to 4"}},
-      {"SetOptionZero", "run --topology tiny --algorithm p2p --set algorithm.bytes=0",
+      {"SetUnknownChoice",
+       kTiny + "--set algorithm.quantise=int4",
+       {"--set", "algorithm.quantise", "'int4'", "int8"}},
+      {"SetOptionRange",
+       kTiny + "--set algorithm.cores=5",
+       {"--set", "algorithm.cores", "'5'", "1 to 4"}},
+      {"SetOptionZero",
+       "run --topology tiny --algorithm p2p --set algorithm.bytes=0",
        {"--set", "algorithm.bytes", "'0'", "from 1"}},
       // Topology files
-      {"FileMissing", "run --topology DIR/none.textproto --algorithm p2p", {"--topology", "none.textproto", "exists"}},
+      {"FileMissing",
+       "run --topology DIR/none.textproto --algorithm p2p",
+       {"--topology", "none.textproto", "exists"}},
       {"FileIsFolder", "run --topology DIR/ --algorithm p2p", {"a directory", "text protobuf"}},
-      {"FileTruncated", "run --topology DIR/truncated.textproto --algorithm p2p", {"truncated.textproto:1"}},
-      {"FileGarbage", "run --topology DIR/garbage.textproto --algorithm p2p", {"garbage.textproto:1"}},
-      {"FileEmpty", "run --topology DIR/empty.textproto --algorithm p2p", {"empty.textproto", "fabric", "nothing"}},
-      {"FileUnknownField", "run --topology DIR/unknown-field.textproto --algorithm p2p",
+      {"FileTruncated",
+       "run --topology DIR/truncated.textproto --algorithm p2p",
+       {"truncated.textproto:1"}},
+      {"FileGarbage",
+       "run --topology DIR/garbage.textproto --algorithm p2p",
+       {"garbage.textproto:1"}},
+      {"FileEmpty",
+       "run --topology DIR/empty.textproto --algorithm p2p",
+       {"empty.textproto", "fabric", "nothing"}},
+      {"FileUnknownField",
+       "run --topology DIR/unknown-field.textproto --algorithm p2p",
        {"unknown-field.textproto:3", "fabrik", "did you mean 'fabric'"}},
-      {"FileEnum", "run --topology DIR/bad-enum.textproto --algorithm p2p",
+      {"FileEnum",
+       "run --topology DIR/bad-enum.textproto --algorithm p2p",
        {"bad-enum.textproto:1", "order_scope", "SOMETIMES", "DEVICE_PAIR"}},
-      {"FileRange", "run --topology DIR/bad-range.textproto --algorithm p2p",
+      {"FileRange",
+       "run --topology DIR/bad-range.textproto --algorithm p2p",
        {"bad-range.textproto", "fabric.star.link.latency_ns", "-7"}},
-      {"FileNotANumber", "run --topology DIR/not-a-number.textproto --algorithm p2p",
+      {"FileNotANumber",
+       "run --topology DIR/not-a-number.textproto --algorithm p2p",
        {"not-a-number.textproto:1", "devices", "many", "integer"}},
-      {"FileNoGenerator", "run --topology DIR/no-generator.textproto --algorithm p2p", {"no-generator.textproto", "clos"}},
-      {"FileNoLink", "run --topology DIR/no-link.textproto --algorithm p2p", {"no-link.textproto", "link"}},
-      {"FileTwoGenerators", "run --topology DIR/two-generators.textproto --algorithm p2p",
+      {"FileNoGenerator",
+       "run --topology DIR/no-generator.textproto --algorithm p2p",
+       {"no-generator.textproto", "clos"}},
+      {"FileNoLink",
+       "run --topology DIR/no-link.textproto --algorithm p2p",
+       {"no-link.textproto", "link"}},
+      {"FileTwoGenerators",
+       "run --topology DIR/two-generators.textproto --algorithm p2p",
        {"two-generators.textproto:1", "full_mesh"}},
-      {"FileNoDevice", "run --topology DIR/no-device.textproto --algorithm p2p",
+      {"FileNoDevice",
+       "run --topology DIR/no-device.textproto --algorithm p2p",
        {"no-device.textproto", "device", "nothing"}},
       // Workload files
-      {"WorkloadNoExperts", kTiny + "--workload DIR/no-experts.textproto", {"no-experts.textproto", "experts", "nothing"}},
-      {"WorkloadTopK", kTiny + "--workload DIR/k-above-experts.textproto", {"k-above-experts.textproto", "top_k", "'9'"}},
-      {"WorkloadGroups", kTiny + "--workload DIR/groups.textproto", {"groups.textproto", "expert_groups", "'3'"}},
-      {"WorkloadCounts", kTiny + "--workload DIR/three-counts.textproto",
+      {"WorkloadNoExperts",
+       kTiny + "--workload DIR/no-experts.textproto",
+       {"no-experts.textproto", "experts", "nothing"}},
+      {"WorkloadTopK",
+       kTiny + "--workload DIR/k-above-experts.textproto",
+       {"k-above-experts.textproto", "top_k", "'9'"}},
+      {"WorkloadGroups",
+       kTiny + "--workload DIR/groups.textproto",
+       {"groups.textproto", "expert_groups", "'3'"}},
+      {"WorkloadCounts",
+       kTiny + "--workload DIR/three-counts.textproto",
        {"three-counts.textproto", "tokens_per_device", "3 numbers", "devices (4)"}},
-      {"WorkloadBound", kTiny + "--workload DIR/bounded.textproto --tokens 17",
+      {"WorkloadBound",
+       kTiny + "--workload DIR/bounded.textproto --tokens 17",
        {"bounded.textproto", "tokens", "'17'", "max_tokens (16)"}},
       // Traces
-      {"TraceUnnamed", kTiny + "--workload DIR/no-trace.textproto", {"no-trace.textproto", "gate.trace_file"}},
-      {"TraceMissing", kTiny + "--workload DIR/lost-trace.textproto", {"gate.trace_file", "none", "can be read"}},
-      {"TraceIsFolder", kTiny + "--workload DIR/folder-trace.textproto", {"gate.trace_file", "not a directory"}},
-      {"TraceNotJson", kTiny + "--workload DIR/not-json.textproto", {"not-json.jsonl:2", "a JSON object"}},
-      {"TraceArray", kTiny + "--workload DIR/an-array.textproto", {"an-array.jsonl:2", "a JSON object"}},
-      {"TraceBinary", kTiny + "--workload DIR/binary.textproto", {"binary.jsonl:1", "a JSON object"}},
-      {"TraceNoLayer", kTiny + "--workload DIR/no-layer.textproto", {"no-layer.jsonl:2", "layer", "nothing"}},
-      {"TraceNoIds", kTiny + "--workload DIR/no-ids.textproto", {"no-ids.jsonl:2", "topk_ids", "nothing"}},
-      {"TraceExpert", kTiny + "--workload DIR/expert-8.textproto", {"expert-8.jsonl:2", "topk_ids[1]", "'8'", "0 to 7"}},
-      {"TraceExpertText", kTiny + "--workload DIR/expert-text.textproto", {"expert-text.jsonl:2", "topk_ids[1]"}},
-      {"TraceExpertNegative", kTiny + "--workload DIR/expert-minus-2.textproto",
+      {"TraceUnnamed",
+       kTiny + "--workload DIR/no-trace.textproto",
+       {"no-trace.textproto", "gate.trace_file"}},
+      {"TraceMissing",
+       kTiny + "--workload DIR/lost-trace.textproto",
+       {"gate.trace_file", "none", "can be read"}},
+      {"TraceIsFolder",
+       kTiny + "--workload DIR/folder-trace.textproto",
+       {"gate.trace_file", "not a directory"}},
+      {"TraceNotJson",
+       kTiny + "--workload DIR/not-json.textproto",
+       {"not-json.jsonl:2", "a JSON object"}},
+      {"TraceArray",
+       kTiny + "--workload DIR/an-array.textproto",
+       {"an-array.jsonl:2", "a JSON object"}},
+      {"TraceBinary",
+       kTiny + "--workload DIR/binary.textproto",
+       {"binary.jsonl:1", "a JSON object"}},
+      {"TraceNoLayer",
+       kTiny + "--workload DIR/no-layer.textproto",
+       {"no-layer.jsonl:2", "layer", "nothing"}},
+      {"TraceNoIds",
+       kTiny + "--workload DIR/no-ids.textproto",
+       {"no-ids.jsonl:2", "topk_ids", "nothing"}},
+      {"TraceExpert",
+       kTiny + "--workload DIR/expert-8.textproto",
+       {"expert-8.jsonl:2", "topk_ids[1]", "'8'", "0 to 7"}},
+      {"TraceExpertText",
+       kTiny + "--workload DIR/expert-text.textproto",
+       {"expert-text.jsonl:2", "topk_ids[1]"}},
+      {"TraceExpertNegative",
+       kTiny + "--workload DIR/expert-minus-2.textproto",
        {"expert-minus-2.jsonl:2", "topk_ids[1]", "'-2'"}},
-      {"TraceIdCount", kTiny + "--workload DIR/three-ids.textproto", {"three-ids.jsonl:2", "topk_ids", "top_k (2)"}},
-      {"TraceTwice", kTiny + "--workload DIR/twice.textproto", {"twice.jsonl:2", "topk_ids[1]", "distinct"}},
-      {"TraceWeight", kTiny + "--workload DIR/weight.textproto", {"weight.jsonl:2", "topk_weights[1]", "'-1'"}},
-      {"TraceLayer", kTiny + "--workload DIR/other-layer.textproto", {"other-layer.jsonl", "layer 7", "layer 0"}},
+      {"TraceIdCount",
+       kTiny + "--workload DIR/three-ids.textproto",
+       {"three-ids.jsonl:2", "topk_ids", "top_k (2)"}},
+      {"TraceTwice",
+       kTiny + "--workload DIR/twice.textproto",
+       {"twice.jsonl:2", "topk_ids[1]", "distinct"}},
+      {"TraceWeight",
+       kTiny + "--workload DIR/weight.textproto",
+       {"weight.jsonl:2", "topk_weights[1]", "'-1'"}},
+      {"TraceLayer",
+       kTiny + "--workload DIR/other-layer.textproto",
+       {"other-layer.jsonl", "layer 7", "layer 0"}},
       // Memory
-      {"MemoryTokens", kFull + "--tokens 1000000", {"deepseek-r1.textproto", "tokens", "768000000 tokens", "GiB"}},
-      {"MemoryIterations", kFull + "--iterations 1000000", {"deepseek-r1.textproto", "1000000 iterations", "GiB"}},
+      {"MemoryTokens",
+       kFull + "--tokens 1000000",
+       {"deepseek-r1.textproto", "tokens", "768000000 tokens", "GiB"}},
+      {"MemoryIterations",
+       kFull + "--iterations 1000000",
+       {"deepseek-r1.textproto", "1000000 iterations", "GiB"}},
       // Results
-      {"JsonNoFolder", kTiny + "--json DIR/none/result.json", {"--json", "none/result.json", "can be written"}},
+      {"JsonNoFolder",
+       kTiny + "--json DIR/none/result.json",
+       {"--json", "none/result.json", "can be written"}},
       {"JsonIsFolder", kTiny + "--json DIR", {"--json", "a directory"}},
       // The other commands
       {"ListNothing", "list", {"what", "nothing", "topologies"}},
@@ -216,11 +337,26 @@ std::vector<Case> cases() {
       {"TopoNothing", "topo", {"topology", "nothing"}},
       {"TopoUnknown", "topo cm348", {"topology", "'cm348'", "did you mean 'cm384'"}},
       {"TopoExtraWord", "topo tiny star", {"orrery topo", "'star'"}},
-      {"SuiteUnknown", "validate --suite ubmesh", {"--suite", "'ubmesh'", "did you mean 'ub-mesh'"}},
-      {"SuiteNoRows", "validate --suite DIR/no-rows.suite.textproto", {"no-rows.suite.textproto", "rows", "nothing"}},
-      {"SuiteNoFigure", "validate --suite DIR/no-figure.suite.textproto",
+      {"SuiteUnknown",
+       "validate --suite ubmesh",
+       {"--suite", "'ubmesh'", "did you mean 'ub-mesh'"}},
+      {"SuiteNoRows",
+       "validate --suite DIR/no-rows.suite.textproto",
+       {"no-rows.suite.textproto", "rows", "nothing"}},
+      {"SuiteNoFigure",
+       "validate --suite DIR/no-figure.suite.textproto",
        {"no-figure.suite.textproto", "rows.0.published_us", "nothing"}},
-      {"SuiteTopology", "validate --suite DIR/lost-topology.suite.textproto",
+      {"SuiteIdTwice",
+       "validate --suite DIR/twice.suite.textproto",
+       {"twice.suite.textproto", "rows.1.id", "'r'"}},
+      {"SuiteExtraFigure",
+       "validate --suite DIR/extra-figure.suite.textproto",
+       {"extra-figure.suite.textproto", "rows.0.role", "EXTRA"}},
+      {"SuiteNoSource",
+       "validate --suite DIR/no-source.suite.textproto",
+       {"no-source.suite.textproto", "rows.0.source", "nothing"}},
+      {"SuiteTopology",
+       "validate --suite DIR/lost-topology.suite.textproto",
        {"lost-topology.suite.textproto", "row r", "'tinny'", "did you mean 'tiny'"}},
       {"SuiteJson", "validate --json DIR", {"--json", "a directory"}},
   };
@@ -254,10 +390,10 @@ INSTANTIATE_TEST_SUITE_P(All, BadInput, ::testing::ValuesIn(cases()),
 std::vector<Case> cases_for_mpirun() {
   std::vector<Case> list = {
       {"LocalTransport", kTiny + "--transport local", {"--transport", "'local'", "under mpirun"}}};
-  const std::vector<std::string> wanted = {"NoCommand",  "UnknownFlag",   "UnknownTopology", "DevicesTooMany",
-                                           "TokensText", "PlacementTwice", "SetUnknownField", "SetUnknownOption",
-                                           "SetOptionRange", "FileGarbage", "TraceExpert",    "MemoryTokens",
-                                           "JsonNoFolder", "SuiteNoFigure"};
+  const std::vector<std::string> wanted = {
+      "NoCommand",      "UnknownFlag",     "UnknownTopology",  "DevicesTooMany", "TokensText",
+      "PlacementTwice", "SetUnknownField", "SetUnknownOption", "SetOptionRange", "FileGarbage",
+      "TraceExpert",    "MemoryTokens",    "JsonNoFolder",     "SuiteNoFigure"};
   for (const Case& each : cases()) {
     if (std::find(wanted.begin(), wanted.end(), each.name) != wanted.end()) list.push_back(each);
   }

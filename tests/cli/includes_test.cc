@@ -1,5 +1,5 @@
-// The house rule of design section 2: includes run downwards only. Folder by folder, the #include lines of the
-// sources and the import lines of the schemas are read and compared with it.
+// The house rule of design section 2: includes run downwards only. Folder by folder, the #include
+// lines of the sources and the import lines of the schemas are read and compared with it.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -13,14 +13,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::map<std::string, int> kFloors = {{"emu", 0}, {"fabric", 1}, {"devices", 2}, {"moe", 3}, {"cli", 4}};
+const std::map<std::string, int> kFloors = {
+    {"emu", 0}, {"fabric", 1}, {"devices", 2}, {"moe", 3}, {"cli", 4}};
 
 // The folder of the house that a line includes from, if it includes one's own file at all.
 std::optional<std::string> included_folder(const std::string& line) {
-  static const std::regex include(R"re(^\s*(?:#\s*include|import(?:\s+public|\s+weak)?)\s*["<](\.\./)*([a-z]+)/.*[">].*)re");
+  static const std::regex include(
+      R"re(^\s*(?:#\s*include|import(?:\s+public|\s+weak)?)\s*["<](\.\./)*([a-z]+)/.*[">].*)re");
   std::smatch match;
   if (!std::regex_match(line, match, include)) return std::nullopt;
-  return kFloors.contains(match[2]) || match[2] == "tests" ? std::optional<std::string>(match[2]) : std::nullopt;
+  return kFloors.contains(match[2]) || match[2] == "tests" ? std::optional<std::string>(match[2])
+                                                           : std::nullopt;
 }
 
 bool may_include(const std::string& from, const std::string& to) {
@@ -44,7 +47,8 @@ TEST(Includes, RunDownwardsOnly) {
         if (!target) continue;
         ++lines;
         EXPECT_TRUE(may_include(folder, *target))
-            << entry.path().string() << ":" << number << ": " << folder << "/ may not include " << *target << "/";
+            << entry.path().string() << ":" << number << ": " << folder << "/ may not include "
+            << *target << "/";
       }
     }
   }

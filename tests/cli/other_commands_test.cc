@@ -4,6 +4,8 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
 #include <string>
 
 #include "tests/cli/program.h"
@@ -45,7 +47,8 @@ TEST(TopoCommand, UnderMpirunPrintsOnce) {
 
 TEST(ListCommand, NamesEverythingThatIsShipped) {
   EXPECT_THAT(run_program("list topologies").out, HasSubstr("cm384 "));
-  EXPECT_THAT(run_program("list workloads").out, HasSubstr("hidden 7168, 256 experts, top 8, 61 layers"));
+  EXPECT_THAT(run_program("list workloads").out,
+              HasSubstr("hidden 7168, 256 experts, top 8, 61 layers"));
   EXPECT_THAT(run_program("list suites").out, HasSubstr("ub-mesh"));
   const Outcome algorithms = run_program("list algorithms");
   EXPECT_EQ(algorithms.code, 0);
@@ -54,9 +57,18 @@ TEST(ListCommand, NamesEverythingThatIsShipped) {
   }
 }
 
+// Without the rows that are compared with nothing: they take the most time and memory.
+std::string ub_mesh_without_extra_rows() {
+  std::ostringstream text;
+  text << std::ifstream(std::string(ORRERY_SOURCE) + "/suites/ub-mesh.textproto").rdbuf();
+  const std::regex extra(R"(rows \{[^}]*role: EXTRA[^}]*\})");
+  return std::regex_replace(text.str(), extra, "");
+}
+
 TEST(ValidateCommand, PredictsEveryRowOfUbMeshWithin10Percent) {
+  const std::string suite = scratch_file("ub-mesh.textproto", ub_mesh_without_extra_rows());
   const std::string path = (scratch_folder() / "ub-mesh.json").string();
-  const Outcome outcome = run_program("validate --suite ub-mesh --json " + path);
+  const Outcome outcome = run_program("validate --suite " + suite + " --json " + path);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("median error of 5 predicted rows"));
   const Json report = Json::parse(std::ifstream(path), nullptr, false);
@@ -64,10 +76,6 @@ TEST(ValidateCommand, PredictsEveryRowOfUbMeshWithin10Percent) {
   int predicted = 0;
   int calibrating = 0;
   for (const Json& row : report.at("rows")) {
-    if (row.at("role") == "EXTRA") {
-      EXPECT_FALSE(row.contains("published_us"));
-      continue;
-    }
     predicted += row["role"] == "PREDICTED";
     calibrating += row["role"] == "CALIBRATES";
     const double error = std::abs(row.at("error_percent").get<double>());
@@ -79,13 +87,14 @@ TEST(ValidateCommand, PredictsEveryRowOfUbMeshWithin10Percent) {
 }
 
 TEST(ValidateCommand, SaysTheSameUnderMpirun) {
-  const std::string suite = scratch_file(
-      "small.textproto",
-      "name: \"small\" timed: \"t\" byte_formula: \"b\"\n"
-      "common { topology: \"tiny\" algorithm: \"ring\" devices: 4 operation: \"put\" source: \"s\" }\n"
-      "rows { id: \"a\" published_us: 5 settings: \"algorithm.bytes=4096\" }\n"
-      "rows { id: \"b\" published_us: 5 role: CALIBRATES statistic: MEAN }\n"
-      "rows { id: \"c\" role: EXTRA }\n");
+  const std::string suite =
+      scratch_file("small.textproto",
+                   "name: \"small\" timed: \"t\" byte_formula: \"b\"\n"
+                   "common { topology: \"tiny\" algorithm: \"ring\" devices: 4 operation: \"put\" "
+                   "source: \"s\" }\n"
+                   "rows { id: \"a\" published_us: 5 settings: \"algorithm.bytes=4096\" }\n"
+                   "rows { id: \"b\" published_us: 5 role: CALIBRATES statistic: MEAN }\n"
+                   "rows { id: \"c\" role: EXTRA }\n");
   const Outcome alone = run_program("validate --suite " + suite);
   EXPECT_EQ(alone.code, 0) << alone.err;
   EXPECT_THAT(alone.out, HasSubstr("median error of 1 predicted row:"));
@@ -95,7 +104,8 @@ TEST(ValidateCommand, SaysTheSameUnderMpirun) {
 TEST(Help, ListsTheCommands) {
   const Outcome outcome = run_program("--help");
   EXPECT_EQ(outcome.code, 0);
-  for (const char* command : {"run", "validate", "topo", "list"}) EXPECT_THAT(outcome.out, HasSubstr(command));
+  for (const char* command : {"run", "validate", "topo", "list"})
+    EXPECT_THAT(outcome.out, HasSubstr(command));
 }
 
 }  // namespace

@@ -57,10 +57,13 @@ Outcome run_program(const std::string& arguments, int processes) {
   const fs::path err = scratch_folder() / "err";
   std::string command = fmt::format("{} {}", ORRERY_PROGRAM, arguments);
   if (processes > 0) {
-    command = fmt::format("env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 {} -q --oversubscribe -n {} {}",
-                          ORRERY_MPIEXEC, processes, command);
+    command = fmt::format(
+        "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 {} -q --oversubscribe -n {} "
+        "{}",
+        ORRERY_MPIEXEC, processes, command);
   }
-  command = fmt::format("timeout -k 5 120 {} </dev/null >{} 2>{}", command, out.string(), err.string());
+  command =
+      fmt::format("timeout -k 5 120 {} </dev/null >{} 2>{}", command, out.string(), err.string());
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read(out), read(err)};
 }

@@ -12,8 +12,8 @@ struct Outcome {
   std::string err;
 };
 
-/// Runs `orrery ARGUMENTS` through the shell, as `processes` processes under mpirun -q if that is not 0. A run
-/// that takes more than two minutes is killed: code 124.
+/// Runs `orrery ARGUMENTS` through the shell, as `processes` processes under mpirun -q if that is
+/// not 0. A run that takes more than two minutes is killed: code 124.
 Outcome run_program(const std::string& arguments, int processes = 0);
 
 /// A folder for this test program's files, removed at its end.

@@ -29,9 +29,10 @@ TEST(RunCommand, PrintsLatenciesBreakdownCountersAndDigests) {
   const Outcome outcome = run_program(kTiny + "--iterations 2");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.err, "");
-  for (const char* part : {"cann-bsp on 4 devices of tiny", "latency us", "dispatch", "experts", "combine",
-                           "critical path of dispatch", "mean core time us", "counters:", "busiest link:",
-                           "verified: true", "digest", "outputs", "host: 1 process, local"}) {
+  for (const char* part : {"cann-bsp on 4 devices of tiny", "latency us", "dispatch", "experts",
+                           "combine", "critical path of dispatch", "mean core time us",
+                           "counters:", "busiest link:", "verified: true", "digest", "outputs",
+                           "host: 1 process, local"}) {
     EXPECT_THAT(outcome.out, HasSubstr(part));
   }
 }
@@ -44,7 +45,8 @@ TEST(RunCommand, QuietPrintsNothing) {
 }
 
 TEST(RunCommand, JsonHasEveryFieldWithDefaultsAndNumbersAsNumbers) {
-  const Json result = result_of(kTiny + "--devices 4 --seed 7 --iterations 2 --set fabric.packet_bytes=8192");
+  const Json result =
+      result_of(kTiny + "--devices 4 --seed 7 --iterations 2 --set fabric.packet_bytes=8192");
   ASSERT_TRUE(result.is_object());
   EXPECT_EQ(result.at("topology"), "tiny");
   EXPECT_EQ(result.at("workload"), "tiny");
@@ -81,7 +83,8 @@ TEST(RunCommand, JsonHasEveryFieldWithDefaultsAndNumbersAsNumbers) {
   EXPECT_EQ(result["operations"][1]["bytes_useful"], 0) << "default values are printed";
 
   ASSERT_FALSE(result.at("counters").empty());
-  for (const auto& [name, value] : result["counters"].items()) EXPECT_TRUE(value.is_number()) << name;
+  for (const auto& [name, value] : result["counters"].items())
+    EXPECT_TRUE(value.is_number()) << name;
   EXPECT_GT(result["counters"].at("puts").get<double>(), 0);
 
   const Json& host = result.at("host");
@@ -155,9 +158,9 @@ TEST(RunCommand, TheTimeLimitIsExitCode3) {
 }
 
 TEST(RunCommand, TokensOfTheCommandLineReplaceCountsPerDevice) {
-  const std::string workload =
-      scratch_file("counts.textproto",
-                   "hidden: 64 expert_intermediate: 32 experts: 8 top_k: 2 tokens_per_device: [0, 1, 2, 3]\n");
+  const std::string workload = scratch_file(
+      "counts.textproto",
+      "hidden: 64 expert_intermediate: 32 experts: 8 top_k: 2 tokens_per_device: [0, 1, 2, 3]\n");
   EXPECT_EQ(result_of(kTiny + "--workload " + workload).at("tokens"), 3);
   EXPECT_EQ(result_of(kTiny + "--workload " + workload + " --tokens 5").at("tokens"), 5);
   EXPECT_EQ(result_of(kTiny + "--set workload.tokens=6").at("tokens"), 6);
@@ -168,9 +171,9 @@ TEST(RunCommand, HelpNamesEveryFlagAndDefault) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.err, "");
   for (const char* flag :
-       {"--topology", "--workload", "=tiny", "--algorithm", "--devices", "--placement", "=packed", "--tokens", "--set",
-        "--iterations", "--align", "--seed", "--adversary", "--max-virtual-ms", "--transport", "=auto", "--threads",
-        "--json", "--quiet"}) {
+       {"--topology", "--workload", "=tiny", "--algorithm", "--devices", "--placement", "=packed",
+        "--tokens", "--set", "--iterations", "--align", "--seed", "--adversary", "--max-virtual-ms",
+        "--transport", "=auto", "--threads", "--json", "--quiet"}) {
     EXPECT_THAT(outcome.out, HasSubstr(flag));
   }
 }

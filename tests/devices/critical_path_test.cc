@@ -183,6 +183,27 @@ TEST(CriticalPath, ASatisfiedWaitIsAPoll) {
   EXPECT_EQ(path_of(rig).parts, (std::map<std::string, Time>{{"launch", ns(1000)}, {"poll", ns(20)}}));
 }
 
+// A broken algorithm: what ends a wait of the first call comes from the second call of the peer, and from a
+// core that the first did not even have.
+TEST(CriticalPath, APacketOfAnotherCallCountsAsLate) {
+  Rig rig(machine("tiny"), 2);
+  const auto two_calls = [](DeviceProcess& device) -> Task {
+    auto first = device.kernel(0, 0, 1, [](Core& core) -> Task { co_await core.compute(ns(10)); });
+    co_await first;
+    auto second = device.kernel(1, 0, 4, [](Core& core) -> Task {
+      if (core.index() == 3) co_await core.store(1, kFlag, std::uint32_t{1});
+    });
+    co_await second;
+  };
+  rig.device(0).start_stream(two_calls(rig.device(0)), 0);
+  rig.run(1, wait_for_flag());
+  ASSERT_EQ(rig.go(), "");
+  const Path path = path_of(rig);
+  EXPECT_EQ(path.rank, 1u);
+  EXPECT_EQ(path.parts.at("peer_late"), ns(1000 + 10 + 1000));
+  EXPECT_EQ(path.parts.at("hop_latency"), ns(1000));
+}
+
 TEST(CriticalPath, OfAnAdversarysRunSumsUpToo) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     Rig rig(machine("tiny"), 4, {true, seed, ns(2000)});

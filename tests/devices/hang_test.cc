@@ -25,7 +25,7 @@ TEST(Hang, NamesCoreAddressValuesAndWriters) {
   }, 2);
   const std::string report = rig.go();
   EXPECT_THAT(report, StartsWith("hang: no event is left after "));
-  EXPECT_THAT(report, HasSubstr("device 1 core 1 (operation 0, iteration 0): polls address 0x200040 (slot 1 of 3): "
+  EXPECT_THAT(report, HasSubstr("device 1 core 1 (kernel, iteration 0): polls address 0x200040 (slot 1 of 3): "
                                 "holds 0x11000000, wants word equal to 0x22; last writer: device 0 core 0 at 2.101 us; "
                                 "expected writer: device 0, part 1; 1 more slots are missing"));
   EXPECT_THAT(report, Not(HasSubstr("core 0 (operation")));
@@ -44,7 +44,7 @@ TEST(Hang, ACoreThatLeftBeforeTheBarrier) {
     if (core.index() != 1) co_await core.barrier();
   }, 3);
   const std::string report = rig.go();
-  EXPECT_THAT(report, HasSubstr("device 0 core 0 (operation 0, iteration 0): waits in the core barrier with 2 of 3 cores"));
+  EXPECT_THAT(report, HasSubstr("device 0 core 0 (kernel, iteration 0): waits in the core barrier with 2 of 3 cores"));
   EXPECT_THAT(report, HasSubstr("device 0 core 2 "));
   EXPECT_THAT(report, Not(HasSubstr("core 1 (")));
 }
