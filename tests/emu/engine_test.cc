@@ -119,6 +119,7 @@ TEST(EngineDigest, IndependentOfInsertionHistory) {
   EXPECT_NE(digests({0, 1, 2}, 0)[0], digests({0, 1, 2}, 1)[0]);
   EXPECT_EQ(digests({0, 1, 2}, 0)[1], digests({0, 1, 2}, 1)[1]);
   EXPECT_NE(digests({0, 1, 2}, 0)[0], digests({0, 1}, 0)[0]);
+  EXPECT_NE(digests({0, 1}, 0)[0], digests({0, 2}, 0)[0]);  // the same times, another sender
   EXPECT_EQ(digests({0, 1, 2}, 0)[2], 0u);  // executed nothing
 }
 

@@ -211,6 +211,38 @@ TEST_P(RobustRouting, T11_IterationsWithDevicesThatDrift) {
   }
 }
 
+TEST_P(RobustRouting, T11_JitterMakesDevicesDrift) {
+  Workload workload = make_workload(8, 2, 6);
+  const Result together = good_run(config(4, 3, workload));
+  workload.set_jitter_ns(100'000);
+  const Result apart = good_run(config(4, 3, workload));
+  EXPECT_NE(apart.digest(), together.digest());
+  EXPECT_EQ(apart.output_digest(), together.output_digest());
+  // Ten operations of about ten microseconds, each up to a hundred late.
+  EXPECT_GT(apart.virtual_time_us(), together.virtual_time_us() + 100);
+}
+
+// Devices whose tokens stay at home need nothing from the others in combine: they are a call ahead at once,
+// and their counts differ from call to call. Only double buffers keep the calls apart.
+TEST_P(RobustRouting, T11_DevicesThatNeedNobodyRunAhead) {
+  std::vector<std::vector<int>> tokens;
+  for (int iteration = 0; iteration < 3; ++iteration) {
+    for (int device = 0; device < 4; ++device) {
+      for (int token = 0; token < 6; ++token) {
+        const int first = token < 2 * iteration ? -1 : 2 * device;
+        tokens.push_back({first, token % 2 == 0 ? 2 * device + 1 : -1});
+      }
+    }
+  }
+  for (const double jitter_ns : {0.0, 5'000.0}) {
+    Workload workload = routed(make_workload(8, 2, 6), tokens);
+    workload.set_jitter_ns(jitter_ns);
+    RunConfig run = config(4, 3, workload);
+    run.iterations = 9;
+    expect_good(run);
+  }
+}
+
 TEST_P(RobustRouting, T12_ShapesAlternateBetweenCalls) {
   // 16 tokens an iteration: all masked, then two rows each, then all to one expert.
   std::vector<std::vector<int>> tokens(16, {-1, -1});
