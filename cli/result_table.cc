@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <vector>
 
 namespace orrery::cli {
@@ -28,6 +29,25 @@ std::string bytes_text(double bytes) {
     ++unit;
   }
   return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, units[unit]);
+}
+
+// "counters: name value, …" without those that are zero, in lines that fit a terminal.
+std::string counters_text(const google::protobuf::Map<std::string, double>& counters) {
+  constexpr std::size_t kWidth = 100;
+  const std::map<std::string, double> sorted(counters.begin(), counters.end());
+  std::string out;
+  std::string line = "counters:";
+  for (const auto& [name, value] : sorted) {
+    if (value <= 0) continue;
+    const std::string item = fmt::format(" {} {:.0f},", name, value);
+    if (line.size() + item.size() > kWidth) {
+      out += line + "\n";
+      line = "         ";
+    }
+    line += item;
+  }
+  if (line.back() == ',') line.pop_back();
+  return out + line + "\n";
 }
 
 }  // namespace
@@ -79,18 +99,7 @@ std::string to_table(const moe::Result& result) {
     }
     out += "\n";
   }
-  out += "\ncounters: ";
-  bool first = true;
-  std::vector<std::string> names;
-  for (const auto& [name, value] : result.counters()) {
-    if (value > 0) names.push_back(name);
-  }
-  std::sort(names.begin(), names.end());
-  for (const std::string& name : names) {
-    out += fmt::format("{}{} {:.0f}", first ? "" : ", ", name, result.counters().at(name));
-    first = false;
-  }
-  out += "\n";
+  out += "\n" + counters_text(result.counters());
   if (result.busiest_links_size() > 0) {
     const moe::BusyLink& link = result.busiest_links(0);
     out += fmt::format("busiest link: {}, {:.1f} % busy, {}, {:.3f} us of queueing\n", link.name(),

@@ -56,7 +56,7 @@ std::string to_table(const moe::Suite& suite, const std::vector<SuiteEntry>& ent
   out += section(entries, Row::CALIBRATES,
                  "calibrating (the machine's parameters were fitted to these)");
   out += section(entries, Row::PREDICTED, "predicted");
-  out += section(entries, Row::EXTRA, "predicted, published by nobody");
+  out += section(entries, Row::EXTRA, "predicted, compared with nothing");
   const std::vector<double> errors = predicted_errors(entries);
   if (!errors.empty()) {
     out += fmt::format("\nmedian error of {} predicted row{}: {:.2f} %, largest {:.2f} %\n",

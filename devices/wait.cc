@@ -140,6 +140,12 @@ std::string WaitOperation::describe(const Core& core) const {
                       predicate_.argument != 0 ? fmt::format(" {:#x}", predicate_.argument) : "",
                       self.device().last_writer(address), expected_(slot));
   }
+  if (missing == 0) {
+    // Or the run would look finished while this core still waits.
+    return fmt::format("polls address {:#x}, which holds what it wants; only what arrives through the fabric "
+                       "wakes a poll",
+                       slots_.base);
+  }
   if (missing > 1) out += fmt::format("; {} more slots are missing", missing - 1);
   return out;
 }

@@ -6,7 +6,10 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
+
+#include "emu/host_range.h"
 
 namespace orrery::emu {
 
@@ -20,10 +23,15 @@ struct Buffer {
 
 class BufferPool {
  public:
-  BufferPool() = default;
+  /// `spare_core`: a second thread may commit memory ahead of its use, which hides the time that the host
+  /// takes to find and clear pages: half of a large run otherwise.
+  explicit BufferPool(bool spare_core = false);
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
+
+  /// About `bytes` will be needed in all: the helper begins at once and may run so far ahead.
+  void expect(std::uint64_t bytes);
 
   /// Four classes per power of two: at most a quarter of a buffer is unused.
   static constexpr std::uint32_t class_of(std::uint64_t bytes) {
@@ -62,15 +70,14 @@ class BufferPool {
 
  private:
   static constexpr std::size_t kClasses = 160;
+  class CommitAhead;
   Buffer* allocate(std::uint32_t size_class);
   std::byte* take_block(std::uint64_t bytes);
 
-  struct Block {
-    std::byte* base;
-    std::uint64_t bytes;
-  };
+  const bool spare_core_;
   Buffer* free_[kClasses] = {};
-  std::vector<Block> blocks_;
+  std::vector<std::unique_ptr<HostRange>> blocks_;
+  std::unique_ptr<CommitAhead> ahead_;
   std::byte* cursor_ = nullptr;
   std::uint64_t left_ = 0;
   std::uint64_t reserved_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "emu/errors.h"
 
@@ -21,6 +22,7 @@ std::int64_t host_seconds() {
 Engine::Engine(const ProcessGroup& processes, Transport* transport, LpId lps)
     : processes_(processes),
       rank_(processes.rank()),
+      buffers_(processes.local_size() < static_cast<int>(std::thread::hardware_concurrency())),
       payloads_(buffers_, processes.size()),
       process_of_(lps, 0),
       objects_(lps, nullptr),

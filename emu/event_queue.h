@@ -2,16 +2,16 @@
 //
 // An entry holds the time and the sender; only events of one sender at one time look at the slab for their
 // sequence numbers. The four children of a node share a cache line. The slab never moves an event and recycles
-// slots last in, first out, so a popped event's memory is warm when the next one is pushed; nothing is
-// allocated once the slab has reached the run's peak.
+// slots last in, first out, so a popped event's memory is warm when the next one is pushed. Slab and heap lie in
+// reserved ranges of huge pages: nothing is allocated or copied as they grow, and look-ups seldom miss the TLB.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
+#include "emu/errors.h"
 #include "emu/event.h"
+#include "emu/host_range.h"
 
 namespace orrery::emu {
 
@@ -29,7 +29,6 @@ class EventQueue {
     event.order = order;
     event.target = target;
     event.kind = kind;
-    if (count_ == capacity_) grow_heap();
     sift_up({time, slot, sender_of(order)});
     return event;
   }
@@ -51,7 +50,6 @@ class EventQueue {
   void release(std::uint32_t slot) { free_.push_back(slot); }
 
  private:
-  static constexpr std::uint32_t kChunk = 1024;
   // The root's index: its children, and everyone's, then begin at multiples of four, i.e. at cache lines.
   static constexpr std::size_t kRoot = 3;
   struct Entry {
@@ -69,27 +67,15 @@ class EventQueue {
   static std::size_t parent_of(std::size_t index) { return index / 4 + 2; }
   static std::size_t first_child_of(std::size_t index) { return (index - 2) * 4; }
 
-  Event& slot_at(std::uint32_t slot) { return chunks_[slot / kChunk][slot % kChunk]; }
+  Event& slot_at(std::uint32_t slot) { return reinterpret_cast<Event*>(slab_.data())[slot]; }
   std::uint32_t acquire() {
-    if (free_.empty()) grow();
-    const std::uint32_t slot = free_.back();
-    free_.pop_back();
-    return slot;
-  }
-  void grow() {
-    const auto base = static_cast<std::uint32_t>(chunks_.size()) * kChunk;
-    chunks_.push_back(std::make_unique_for_overwrite<Event[]>(kChunk));
-    free_.reserve(base + kChunk);
-    for (std::uint32_t i = kChunk; i-- > 0;) free_.push_back(base + i);
-  }
-  void grow_heap() {
-    const std::size_t capacity = capacity_ == 0 ? 1024 : 2 * capacity_;
-    auto lines = std::make_unique_for_overwrite<Line[]>((capacity + kRoot + 3) / 4);
-    auto* entries = reinterpret_cast<Entry*>(lines.get());
-    std::copy_n(entries_ + (count_ > 0 ? kRoot : 0), count_, entries + kRoot);
-    lines_ = std::move(lines);
-    entries_ = entries;
-    capacity_ = capacity;
+    if (!free_.empty()) {
+      const std::uint32_t slot = free_.back();
+      free_.pop_back();
+      return slot;
+    }
+    if (used_ == kMaxEvents) throw InvariantError("more than 2^26 events are pending");
+    return used_++;
   }
   void sift_up(const Entry& entry) {
     std::size_t index = kRoot + count_++;
@@ -119,14 +105,13 @@ class EventQueue {
     entries_[index] = entry;
   }
 
-  struct alignas(64) Line {
-    Entry entries[4];
-  };
-  std::unique_ptr<Line[]> lines_;
-  Entry* entries_ = nullptr;  // lines_ as one array
-  std::size_t capacity_ = 0;
+  // Reserved, not committed: 11 GiB and 1 GiB of address space.
+  static constexpr std::uint32_t kMaxEvents = 1 << 26;
+  HostRange slab_{std::uint64_t{kMaxEvents} * sizeof(Event)};
+  HostRange heap_{(std::uint64_t{kMaxEvents} + 4) * sizeof(Entry)};
+  Entry* const entries_ = reinterpret_cast<Entry*>(heap_.data());
   std::size_t count_ = 0;
-  std::vector<std::unique_ptr<Event[]>> chunks_;
+  std::uint32_t used_ = 0;
   std::vector<std::uint32_t> free_;
 };
 

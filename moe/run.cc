@@ -273,6 +273,12 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
   if (config.max_virtual_ms > 0) cluster_options.limit = emu::from_ns(config.max_virtual_ms * 1e6);
   const auto transport = emu::make_transport(config.transport, processes);
   Cluster cluster(processes, transport.get(), config.machine, config.machine_file, cluster_options);
+  // What all devices of this process touch, less what they seldom hold at once.
+  double touched = 0;
+  for (std::uint32_t device = 0; device < config.devices; ++device) {
+    if (cluster.is_local(device)) touched += static_cast<double>(algorithm->touched_bytes(device));
+  }
+  cluster.engine().buffers().expect(static_cast<std::uint64_t>(touched / 2));
   Driver driver(config, cluster, *algorithm);
   if (config.progress) {
     cluster.engine().set_progress([&config, &driver](emu::Time now) {

@@ -312,11 +312,24 @@ class CannBsp final : public MoeLayer {
     co_await core.wait_local(last);
   }
 
+  // The arithmetic of reduce() at one go, when its time has passed: on the host a sum per process is enough.
+  void weighted_sum(Core& core, std::uint32_t half, std::uint32_t token, std::span<const std::int32_t> ids,
+                    std::span<const float> weights) {
+    sum_.assign(problem_.hidden(), 0.0f);
+    for (std::uint32_t k = 0; k < ids.size(); ++k) {
+      if (ids[k] < 0) continue;
+      const auto row = std::as_const(core.memory())
+                           .array<std::uint16_t>(combine_slot(half, token, k), problem_.hidden());
+      accumulate(sum_, row, weights[k]);
+      core.discard(combine_slot(half, token, k), combine_slot_bytes_);
+    }
+    round_to_bf16(sum_, core.memory().array<std::uint16_t>(output(token), problem_.hidden()));
+  }
+
   // Tokens are split over the cores: wait for a token's rows, then add them in ascending k.
   emu::Task reduce(Core& core, std::uint32_t iteration, std::uint32_t half) {
     const Share mine = share(tokens(core.rank(), iteration), core.count(), core.index());
     const std::uint32_t top_k = problem_.top_k();
-    std::vector<float> sum(problem_.hidden());
     for (std::uint32_t token = mine.begin; token < mine.end; ++token) {
       const auto ids = core.memory().array<std::int32_t>(this->ids() + token * top_k * 4, top_k);
       const auto weights = core.memory().array<float>(this->weights() + token * top_k * 4, top_k);
@@ -330,22 +343,20 @@ class CannBsp final : public MoeLayer {
       };
       const devices::Predicate ready = sum_is_eight();
       co_await core.wait_until(slots, ready, writer);
-      std::fill(sum.begin(), sum.end(), 0.0f);
       for (std::uint32_t k = 0; k < top_k; ++k) {
         core.memory().store(arrived(half, token, k), Arrived{});
         if (ids[k] < 0) continue;
         co_await core.stream(output_row_bytes());
-        const auto row = core.consume(combine_slot(half, token, k), output_row_bytes());
-        accumulate(sum, {reinterpret_cast<const std::uint16_t*>(row.data()), sum.size()}, weights[k]);
-        core.discard(combine_slot(half, token, k), combine_slot_bytes_);
+        core.accept(combine_slot(half, token, k), output_row_bytes());
         co_await core.compute(kAccumulatePasses * core.costs().vector(problem_.hidden()));
       }
-      round_to_bf16(sum, core.memory().array<std::uint16_t>(output(token), problem_.hidden()));
+      weighted_sum(core, half, token, ids, weights);
       co_await core.compute(core.costs().vector(problem_.hidden()));
       co_await core.stream(output_row_bytes());
     }
   }
 
+  std::vector<float> sum_;
   const std::vector<std::uint64_t> cores_per_call_;
   const std::string sabotage_;
   std::uint64_t combine_slot_bytes_;

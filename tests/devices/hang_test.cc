@@ -49,6 +49,21 @@ TEST(Hang, ACoreThatLeftBeforeTheBarrier) {
   EXPECT_THAT(report, Not(HasSubstr("core 1 (")));
 }
 
+// What a core writes to its own device without a verb wakes nobody: that must not look like success.
+TEST(Hang, APollOverWhatTheDeviceItselfWrote) {
+  Rig rig(machine("tiny"), 1);
+  rig.run(0, [](Core& core) -> Task {
+    if (core.index() == 0) {
+      co_await core.compute(ns(100));
+      core.memory().store(kFlag, std::uint32_t{1});
+    } else {
+      co_await core.wait_until(word_at(kFlag), word_equals(1), nobody);
+    }
+  }, 2);
+  EXPECT_THAT(rig.go(), HasSubstr("device 0 core 1 (kernel, iteration 0): polls address 0x200000, which holds what it "
+                                  "wants; only what arrives through the fabric wakes a poll"));
+}
+
 TEST(Hang, NoneWhenAllEnd) {
   Rig rig(machine("tiny"), 2);
   rig.run(0, [](Core& core) -> Task { co_await core.store(1, kFlag, std::uint32_t{1}); });
