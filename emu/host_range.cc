@@ -21,13 +21,12 @@ HostRange::HostRange(std::uint64_t bytes) : mapped_(bytes + kHugePage), bytes_(b
 
 HostRange::~HostRange() { munmap(mapping_, mapped_); }
 
+// Page by page and not with one call: the host's lock on the address space, which other threads need to map
+// memory, is held no longer than for one page.
 void HostRange::commit(std::uint64_t offset, std::uint64_t bytes) const {
-#ifdef MADV_POPULATE_WRITE
-  madvise(data_ + offset, bytes, MADV_POPULATE_WRITE);
-#else
-  static_cast<void>(offset);
-  static_cast<void>(bytes);
-#endif
+  constexpr std::uint64_t kSmallestPage = 4096;
+  volatile std::byte* page = data_ + offset;
+  for (std::uint64_t at = 0; at < bytes; at += kSmallestPage) page[at] = std::byte{0};
 }
 
 }  // namespace orrery::emu

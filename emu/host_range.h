@@ -17,7 +17,7 @@ class HostRange {
   std::byte* data() const { return data_; }
   std::uint64_t size() const { return bytes_; }
 
-  /// Commits [offset, offset + bytes) now; any thread may do so. A no-op where the host cannot.
+  /// Commits [offset, offset + bytes), which nobody uses yet, by writing zeros; any thread may do so.
   void commit(std::uint64_t offset, std::uint64_t bytes) const;
 
  private:

@@ -222,24 +222,15 @@ TEST_P(RobustRouting, T11_JitterMakesDevicesDrift) {
   EXPECT_GT(apart.virtual_time_us(), together.virtual_time_us() + 100);
 }
 
-// Devices whose tokens stay at home need nothing from the others in combine: they are a call ahead at once,
-// and their counts differ from call to call. Only double buffers keep the calls apart.
+// Devices whose token stays at home need nothing from the others in combine: they are a call ahead at once, as
+// soon as they have heard from everybody in dispatch. Only double buffers keep the calls apart.
 TEST_P(RobustRouting, T11_DevicesThatNeedNobodyRunAhead) {
-  std::vector<std::vector<int>> tokens;
-  for (int iteration = 0; iteration < 3; ++iteration) {
-    for (int device = 0; device < 4; ++device) {
-      for (int token = 0; token < 6; ++token) {
-        const int first = token < 2 * iteration ? -1 : 2 * device;
-        tokens.push_back({first, token % 2 == 0 ? 2 * device + 1 : -1});
-      }
-    }
-  }
-  for (const double jitter_ns : {0.0, 5'000.0}) {
-    Workload workload = routed(make_workload(8, 2, 6), tokens);
-    workload.set_jitter_ns(jitter_ns);
+  const Workload workload = routed(make_workload(8, 2, 1), {{0, 1}, {2, -1}, {-1, -1}, {6, 7}});
+  for (std::uint64_t seed = 1; seed <= 16; ++seed) {
     RunConfig run = config(4, 3, workload);
-    run.iterations = 9;
-    expect_good(run);
+    run.iterations = 6;
+    run.seed = seed;
+    good_run(run);
   }
 }
 
