@@ -1,4 +1,5 @@
-// The event engine alone: hold model (every event schedules one other), coroutine resumption, the fabric's hop.
+// The event engine alone: hold model (every event schedules one other), coroutine resumption, the
+// fabric's hop.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -52,16 +53,22 @@ void hold(benchmark::State& state) {
       engine.attach(lp, objects.back().get());
     }
     for (std::uint64_t i = 0; i < pending; ++i) {
-      engine.schedule(static_cast<emu::LpId>(i % lps), static_cast<emu::LpId>(i % lps),
-                      static_cast<emu::Time>(i), 0)
+      engine
+          .schedule(static_cast<emu::LpId>(i % lps), static_cast<emu::LpId>(i % lps),
+                    static_cast<emu::Time>(i), 0)
           .as<std::uint64_t>() = 0;
     }
     engine.run();
     executed += engine.executed();
   }
-  state.counters["events/s"] = benchmark::Counter(static_cast<double>(executed), benchmark::Counter::kIsRate);
+  state.counters["events/s"] =
+      benchmark::Counter(static_cast<double>(executed), benchmark::Counter::kIsRate);
 }
-BENCHMARK(hold)->Args({64, 64})->Args({256, 1024})->Args({1024, 16384})->Args({1024, 131072})
+BENCHMARK(hold)
+    ->Args({64, 64})
+    ->Args({256, 1024})
+    ->Args({1024, 16384})
+    ->Args({1024, 131072})
     ->Unit(benchmark::kMillisecond);
 
 // A logical process whose coroutine sleeps again and again: what a core's awaits cost.
@@ -110,7 +117,8 @@ void coroutines(benchmark::State& state) {
     engine.run();
     executed += engine.executed();
   }
-  state.counters["events/s"] = benchmark::Counter(static_cast<double>(executed), benchmark::Counter::kIsRate);
+  state.counters["events/s"] =
+      benchmark::Counter(static_cast<double>(executed), benchmark::Counter::kIsRate);
 }
 BENCHMARK(coroutines)->Arg(64)->Arg(1024)->Unit(benchmark::kMillisecond);
 
@@ -148,7 +156,8 @@ void packet_hops(benchmark::State& state) {
     engine.run();
     executed += engine.executed();
   }
-  state.counters["events/s"] = benchmark::Counter(static_cast<double>(executed), benchmark::Counter::kIsRate);
+  state.counters["events/s"] =
+      benchmark::Counter(static_cast<double>(executed), benchmark::Counter::kIsRate);
 }
 BENCHMARK(packet_hops)->Unit(benchmark::kMillisecond);
 

@@ -38,16 +38,25 @@ void run(benchmark::State& state, const moe::RunConfig& config) {
 }
 
 // 14,336 B per pair between 256 devices, 50 GB/s each, 700 ns.
-void alltoall_star(benchmark::State& state) { run(state, config_of("star", "tiny", "alltoall", 256)); }
+void alltoall_star(benchmark::State& state) {
+  run(state, config_of("star", "tiny", "alltoall", 256));
+}
 BENCHMARK(alltoall_star)->Unit(benchmark::kSecond)->UseRealTime();
 
 // Dispatch, experts and combine of DeepSeek-R1, 128 tokens per die.
 void cann_bsp_cm384(benchmark::State& state) {
-  auto config = config_of("cm384", "deepseek-r1", "cann-bsp", static_cast<std::uint32_t>(state.range(0)));
+  auto config =
+      config_of("cm384", "deepseek-r1", "cann-bsp", static_cast<std::uint32_t>(state.range(0)));
   config.workload.set_tokens(128);
   run(state, config);
 }
-BENCHMARK(cann_bsp_cm384)->Arg(16)->Arg(64)->Arg(256)->Iterations(1)->Unit(benchmark::kSecond)->UseRealTime();
+BENCHMARK(cann_bsp_cm384)
+    ->Arg(16)
+    ->Arg(64)
+    ->Arg(256)
+    ->Iterations(1)
+    ->Unit(benchmark::kSecond)
+    ->UseRealTime();
 
 }  // namespace
 

@@ -37,8 +37,8 @@ std::vector<int> assign_processes(const fabric::Topology& topology,
   return process_of;
 }
 
-Cluster::Cluster(const emu::ProcessGroup& processes, emu::Transport* transport, const Machine& machine,
-                 const std::string& where, const ClusterOptions& options)
+Cluster::Cluster(const emu::ProcessGroup& processes, emu::Transport* transport,
+                 const Machine& machine, const std::string& where, const ClusterOptions& options)
     : processes_(processes),
       topology_(fabric::build_topology(machine.fabric(), where)),
       routing_(topology_),
@@ -61,7 +61,8 @@ Cluster::Cluster(const emu::ProcessGroup& processes, emu::Transport* transport, 
     engine_.attach(node, switches_[node].get());
   }
   const std::vector<fabric::Region> regions =
-      options.regions.empty() ? std::vector{fabric::Region{options.memory_bytes, 0, false}} : options.regions;
+      options.regions.empty() ? std::vector{fabric::Region{options.memory_bytes, 0, false}}
+                              : options.regions;
   emu::Time lookahead = emu::kNever;
   for (const fabric::Link& link : topology_.links) {
     if (process_of[link.from] != process_of[link.to]) lookahead = std::min(lookahead, link.latency);
@@ -106,7 +107,8 @@ std::uint64_t Cluster::digest() const {
     if (engine_.is_local(lp)) mine[lp] = engine_.digest_of(lp);
   }
   std::vector<std::uint64_t> all(mine.size(), 0);
-  for (const auto& part : processes_.all_gather(std::as_bytes(std::span<const std::uint64_t>(mine)))) {
+  for (const auto& part :
+       processes_.all_gather(std::as_bytes(std::span<const std::uint64_t>(mine)))) {
     for (std::size_t lp = 0; lp < all.size(); ++lp) {
       std::uint64_t word;
       std::memcpy(&word, part.data() + lp * sizeof(word), sizeof(word));
@@ -123,8 +125,7 @@ std::uint64_t Cluster::digest() const {
 }
 
 std::uint64_t Cluster::executed_events() const {
-  return static_cast<std::uint64_t>(
-      processes_.sum(static_cast<std::int64_t>(engine_.executed())));
+  return static_cast<std::uint64_t>(processes_.sum(static_cast<std::int64_t>(engine_.executed())));
 }
 
 }  // namespace orrery::devices

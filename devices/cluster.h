@@ -21,16 +21,16 @@ namespace orrery::devices {
 struct ClusterOptions {
   std::uint32_t ranks = 0;
   std::string placement = "packed";
-  std::uint64_t memory_bytes = 0;        // of every device: one flat region, or
-  std::vector<fabric::Region> regions;   // these
+  std::uint64_t memory_bytes = 0;       // of every device: one flat region, or
+  std::vector<fabric::Region> regions;  // these
   fabric::Adversary adversary;
   emu::Time limit = emu::kNever;
 };
 
 class Cluster {
  public:
-  /// Collective over `processes`. `transport` may be null for one process. Throws ConfigError when the
-  /// ranks do not fit the topology. `machine` must outlive the cluster.
+  /// Collective over `processes`. `transport` may be null for one process. Throws ConfigError when
+  /// the ranks do not fit the topology. `machine` must outlive the cluster.
   Cluster(const emu::ProcessGroup& processes, emu::Transport* transport, const Machine& machine,
           const std::string& where, const ClusterOptions& options);
   ~Cluster();
@@ -48,8 +48,8 @@ class Cluster {
   const Costs& costs() const { return costs_; }
   const emu::ProcessGroup& processes() const { return processes_; }
 
-  /// Runs until nothing is left to do. Collective. Empty if every stream ended; else the hang report, on
-  /// every process (R6).
+  /// Runs until nothing is left to do. Collective. Empty if every stream ended; else the hang
+  /// report, on every process (R6).
   std::string run();
 
   /// Collective: the event digest (R4), the same on every process.
@@ -67,11 +67,12 @@ class Cluster {
   fabric::Network network_;
   std::vector<std::uint32_t> rank_of_node_;
   std::vector<std::unique_ptr<fabric::Switch>> switches_;
-  std::vector<std::unique_ptr<DeviceProcess>> devices_;  // by rank; null where another process has it
+  std::vector<std::unique_ptr<DeviceProcess>>
+      devices_;  // by rank; null where another process has it
 };
 
-/// The process of every node: ranks in equal blocks; a first-tier switch with the first of its ranks; higher
-/// tiers round robin (R3). Nodes without a part in the run are on process 0.
+/// The process of every node: ranks in equal blocks; a first-tier switch with the first of its
+/// ranks; higher tiers round robin (R3). Nodes without a part in the run are on process 0.
 std::vector<int> assign_processes(const fabric::Topology& topology,
                                   const std::vector<fabric::NodeId>& ports, int processes);
 

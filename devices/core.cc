@@ -39,8 +39,9 @@ void Core::accept(fabric::Address address, std::uint64_t bytes) {
   const bool discarded =
       in_row ? memory().is_discarded_row(address) : device_.read_log().is_discarded(address, bytes);
   if (discarded) {
-    throw emu::InvariantError("device " + std::to_string(rank()) + " core " + std::to_string(index_) +
-                              " reads discarded memory at address " + std::to_string(address));
+    throw emu::InvariantError("device " + std::to_string(rank()) + " core " +
+                              std::to_string(index_) + " reads discarded memory at address " +
+                              std::to_string(address));
   }
   if (in_row) {
     device_.read_log().claim_in_row(memory().row_begin(address), address, bytes, index_, now());

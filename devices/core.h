@@ -4,7 +4,8 @@
 //     co_await core.put(1, window + slot, buffer, bytes);      // asynchronous: returns when issued
 //     co_await core.store(1, flag, std::uint32_t{1});          // a small immediate put
 //     co_await core.wait_until(flag, word_equals(1), expected);
-//     const auto row = core.consume(window, bytes);            // claimed complete, checked against truth
+//     const auto row = core.consume(window, bytes);            // claimed complete, checked against
+//     truth
 //   }
 //
 // Between two co_awaits no time passes and no other core of the device runs.
@@ -39,20 +40,22 @@ class Core {
   fabric::Memory& memory();
   DeviceProcess& device() { return device_; }
 
-  // --- Remote memory. Addresses are offsets in the device's memory; all devices have the same size. ---
-  /// Puts [from, from + bytes) to `to` at `rank`. The source is read packet by packet as it leaves: do not
-  /// change it before the handle's local completion (wait_local).
+  // --- Remote memory. Addresses are offsets in the device's memory; all devices have the same
+  // size. ---
+  /// Puts [from, from + bytes) to `to` at `rank`. The source is read packet by packet as it leaves:
+  /// do not change it before the handle's local completion (wait_local).
   Await<PutOperation> put(std::uint32_t rank, fabric::Address to, fabric::Address from,
                           std::uint32_t bytes) {
     return Await<PutOperation>(*this, rank, Piece{to, from, bytes});
   }
-  /// The same for a whole row of a row region that is given up at once: it need not be kept until the put has
-  /// left, and the host does not copy it where it need not. Elsewhere a plain put.
+  /// The same for a whole row of a row region that is given up at once: it need not be kept until
+  /// the put has left, and the host does not copy it where it need not. Elsewhere a plain put.
   Await<PutOperation> give(std::uint32_t rank, fabric::Address to, fabric::Address from,
                            std::uint32_t bytes) {
     return Await<PutOperation>(*this, rank, Piece{to, from, bytes}, memory().has_rows(from));
   }
-  /// Several pieces as one put: one issue, one acknowledgement. `pieces` lives until co_await returns.
+  /// Several pieces as one put: one issue, one acknowledgement. `pieces` lives until co_await
+  /// returns.
   Await<PutOperation> put(std::uint32_t rank, std::span<const Piece> pieces) {
     return Await<PutOperation>(*this, rank, pieces);
   }
@@ -64,7 +67,8 @@ class Core {
                                fabric::PacketKind::kPut);
   }
   /// Adds to the 64-bit word at `to`, when it arrives, in event order.
-  Await<PutOperation> atomic_add(std::uint32_t rank, fabric::Address to, const std::uint64_t& value) {
+  Await<PutOperation> atomic_add(std::uint32_t rank, fabric::Address to,
+                                 const std::uint64_t& value) {
     return Await<PutOperation>(*this, rank, to,
                                std::as_bytes(std::span<const std::uint64_t, 1>(&value, 1)),
                                fabric::PacketKind::kAtomicAdd);
@@ -95,14 +99,16 @@ class Core {
   Await<CopyOperation> copy(fabric::Address to, fabric::Address from, std::uint64_t bytes) {
     return Await<CopyOperation>(*this, to, from, bytes);
   }
-  /// The same for a whole row of a row region whose source is given up afterwards: costs the time of a copy of
-  /// `bytes`, and the host nothing.
+  /// The same for a whole row of a row region whose source is given up afterwards: costs the time
+  /// of a copy of `bytes`, and the host nothing.
   Await<CopyOperation> move(fabric::Address to, fabric::Address from, std::uint64_t bytes) {
     return Await<CopyOperation>(*this, to, from, bytes, true);
   }
-  /// Time to move `bytes` between device memory and the core's own, in one direction; the program moves
-  /// the bytes itself.
-  Await<CopyOperation> stream(std::uint64_t bytes) { return Await<CopyOperation>(*this, 0, 0, bytes); }
+  /// Time to move `bytes` between device memory and the core's own, in one direction; the program
+  /// moves the bytes itself.
+  Await<CopyOperation> stream(std::uint64_t bytes) {
+    return Await<CopyOperation>(*this, 0, 0, bytes);
+  }
   Await<SpendOperation> compute(emu::Time duration) {
     return Await<SpendOperation>(*this, Category::kCompute, duration);
   }
@@ -132,8 +138,8 @@ class Core {
   }
   /// Asks for advance() at `time`.
   void resume_at(emu::Time time);
-  /// Charges [end of the timeline, now + duration] to `category` and asks for advance() then. False if no
-  /// time passes.
+  /// Charges [end of the timeline, now + duration] to `category` and asks for advance() then. False
+  /// if no time passes.
   bool spend(Category category, emu::Time duration);
 
   void launch(emu::Task program, emu::Time start);

@@ -7,13 +7,14 @@
 namespace orrery::devices {
 
 struct Counters {
-  static constexpr std::size_t kHopClasses = 8;  // switches on the path; the last class takes the rest
+  static constexpr std::size_t kHopClasses =
+      8;  // switches on the path; the last class takes the rest
   std::uint64_t puts = 0;
   std::uint64_t signals = 0;  // immediate stores
   std::uint64_t atomics = 0;
   std::uint64_t gets = 0;
   std::uint64_t fences = 0;
-  std::uint64_t drains = 0;   // quiets, and fences that had to drain
+  std::uint64_t drains = 0;  // quiets, and fences that had to drain
   std::uint64_t barriers = 0;
   std::uint64_t polls = 0;
   std::uint64_t bytes_put = 0;

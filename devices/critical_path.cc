@@ -30,19 +30,31 @@ constexpr std::size_t kParts = kFirstQueueing + fabric::Topology::kMaxLinkClasse
 
 Part part_of(Category category) {
   switch (category) {
-    case Category::kLaunch: return kLaunch;
-    case Category::kIssue: return kIssue;
-    case Category::kStoreWindow: return kStoreWindow;
-    case Category::kSourceWait: return kSerialisation;
-    case Category::kFenceStall: return kFenceStall;
-    case Category::kBarrierWait: return kBarrierWait;
-    case Category::kFlagWait: return kFlagWait;
-    case Category::kPoll: return kPoll;
-    case Category::kRemoteRead: return kRemoteRead;
-    case Category::kLocalCopy: return kLocalCopy;
-    case Category::kCompute: return kCompute;
+    case Category::kLaunch:
+      return kLaunch;
+    case Category::kIssue:
+      return kIssue;
+    case Category::kStoreWindow:
+      return kStoreWindow;
+    case Category::kSourceWait:
+      return kSerialisation;
+    case Category::kFenceStall:
+      return kFenceStall;
+    case Category::kBarrierWait:
+      return kBarrierWait;
+    case Category::kFlagWait:
+      return kFlagWait;
+    case Category::kPoll:
+      return kPoll;
+    case Category::kRemoteRead:
+      return kRemoteRead;
+    case Category::kLocalCopy:
+      return kLocalCopy;
+    case Category::kCompute:
+      return kCompute;
     case Category::kIdle:
-    case Category::kCount: break;
+    case Category::kCount:
+      break;
   }
   return kPeerLate;
 }
@@ -57,7 +69,8 @@ struct Walk {
   emu::Time parts[kParts];
 };
 
-const KernelRecord* find_record(DeviceProcess& device, std::uint32_t operation, std::uint32_t iteration) {
+const KernelRecord* find_record(DeviceProcess& device, std::uint32_t operation,
+                                std::uint32_t iteration) {
   for (const KernelRecord& record : device.records()) {
     if (record.operation == operation && record.iteration == iteration) return &record;
   }
@@ -68,7 +81,11 @@ class Walker {
  public:
   Walker(Cluster& cluster, Walk& walk, std::vector<PathStep>& steps, std::uint32_t operation,
          std::uint32_t iteration)
-      : cluster_(cluster), walk_(walk), steps_(steps), operation_(operation), iteration_(iteration) {}
+      : cluster_(cluster),
+        walk_(walk),
+        steps_(steps),
+        operation_(operation),
+        iteration_(iteration) {}
 
   // Walks until the path leaves this process or ends.
   void advance() {
@@ -89,7 +106,8 @@ class Walker {
 
   void step() {
     const KernelRecord* record = find_record(cluster_.device(walk_.rank), operation_, iteration_);
-    if (record == nullptr) throw emu::InvariantError("a kernel on the critical path left no record");
+    if (record == nullptr)
+      throw emu::InvariantError("a kernel on the critical path left no record");
     // A packet of another call of that device, as broken algorithms send them, leads nowhere.
     const bool other_call = walk_.core >= record->timelines.size() || walk_.time > record->end;
     if (other_call || walk_.time <= record->start) {
@@ -98,9 +116,9 @@ class Walker {
     }
     const Timeline& timeline = record->timelines[walk_.core];
     const auto& segments = timeline.segments;
-    const auto it = std::lower_bound(
-        segments.begin(), segments.end(), walk_.time,
-        [](const Segment& segment, emu::Time time) { return segment.end < time; });
+    const auto it =
+        std::lower_bound(segments.begin(), segments.end(), walk_.time,
+                         [](const Segment& segment, emu::Time time) { return segment.end < time; });
     if (it == segments.end()) throw emu::InvariantError("the critical path left a core's timeline");
     const emu::Time start = it == segments.begin() ? timeline.start : std::prev(it)->end;
     const std::uint32_t part = part_of(it->category);
@@ -148,11 +166,12 @@ class Walker {
 }  // namespace
 
 std::vector<std::string> part_names(const fabric::Topology& topology) {
-  std::vector<std::string> names = {"launch",      "issue",        "serialisation", "hop_latency",
+  std::vector<std::string> names = {"launch",       "issue",       "serialisation", "hop_latency",
                                     "store_window", "fence_stall", "proxy_queue",   "barrier_wait",
-                                    "flag_wait",   "poll",         "remote_read",   "local_copy",
-                                    "compute",     "peer_late"};
-  for (const std::string& link_class : topology.link_classes) names.push_back("queueing_" + link_class);
+                                    "flag_wait",    "poll",        "remote_read",   "local_copy",
+                                    "compute",      "peer_late"};
+  for (const std::string& link_class : topology.link_classes)
+    names.push_back("queueing_" + link_class);
   return names;
 }
 
@@ -171,7 +190,8 @@ CriticalPath critical_path(Cluster& cluster, std::uint32_t operation, std::uint3
     mine.walk = Walk{rank, record->last_core, record->end, record->start, false, {}};
   }
   Slowest slowest;
-  for (const auto& part : processes.all_gather(std::as_bytes(std::span<const Slowest, 1>(&mine, 1)))) {
+  for (const auto& part :
+       processes.all_gather(std::as_bytes(std::span<const Slowest, 1>(&mine, 1)))) {
     Slowest other;
     std::memcpy(&other, part.data(), sizeof(other));
     if (other.latency > slowest.latency) slowest = other;
@@ -182,7 +202,8 @@ CriticalPath critical_path(Cluster& cluster, std::uint32_t operation, std::uint3
   walk.done = slowest.latency <= 0;
   while (!walk.done) {
     const int owner = cluster.process_of(walk.rank);
-    if (owner == processes.rank()) Walker(cluster, walk, path.steps, operation, iteration).advance();
+    if (owner == processes.rank())
+      Walker(cluster, walk, path.steps, operation, iteration).advance();
     processes.broadcast(std::as_writable_bytes(std::span<Walk, 1>(&walk, 1)), owner);
   }
   path.parts.assign(walk.parts, walk.parts + kParts);

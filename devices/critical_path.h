@@ -1,5 +1,6 @@
-// The critical path of an operation: from the slowest device's last core backwards to that device's kernel
-// start, through whatever each wait waited for (design section 9). Its parts sum to the latency exactly.
+// The critical path of an operation: from the slowest device's last core backwards to that device's
+// kernel start, through whatever each wait waited for (design section 9). Its parts sum to the
+// latency exactly.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +23,9 @@ struct PathStep {
 };
 
 struct CriticalPath {
-  std::uint32_t rank = 0;           // the slowest device
-  std::vector<emu::Time> parts;     // one per part_names()
-  std::vector<PathStep> steps;      // at most kMaxSteps, latest last
+  std::uint32_t rank = 0;        // the slowest device
+  std::vector<emu::Time> parts;  // one per part_names()
+  std::vector<PathStep> steps;   // at most kMaxSteps, latest last
   static constexpr std::size_t kMaxSteps = 20000;
 };
 

@@ -73,7 +73,8 @@ void DeviceProcess::handle(const emu::Event& event) {
 
 void DeviceProcess::start_stream(emu::Task stream, emu::Time start) {
   stream_ = std::move(stream);
-  engine_.schedule(node_, node_, start, kStreamKind).as<std::coroutine_handle<>>() = stream_.handle();
+  engine_.schedule(node_, node_, start, kStreamKind).as<std::coroutine_handle<>>() =
+      stream_.handle();
 }
 
 void DeviceProcess::wake_stream(std::coroutine_handle<> stream, emu::Time delay) {
@@ -214,12 +215,13 @@ void DeviceProcess::on_complete(const fabric::Packet& packet) {
   }
   if (packet.kind != fabric::PacketKind::kPut || packet.put_bytes <= kSmallWrite) return;
   // Of a put of several pieces only the last fragment is checked.
-  const fabric::Address address = packet.contiguous ? packet.address - packet.offset : packet.address;
+  const fabric::Address address =
+      packet.contiguous ? packet.address - packet.offset : packet.address;
   const std::uint32_t bytes = packet.contiguous ? packet.put_bytes : packet.bytes;
-  const auto torn =
-      memory_.has_rows(address)
-          ? read_log_.completed_in_row(memory_.row_begin(address), address, bytes, packet, engine_.now())
-          : read_log_.completed(address, bytes, packet, engine_.now());
+  const auto torn = memory_.has_rows(address)
+                        ? read_log_.completed_in_row(memory_.row_begin(address), address, bytes,
+                                                     packet, engine_.now())
+                        : read_log_.completed(address, bytes, packet, engine_.now());
   if (!torn) return;
   ++torn_read_count_;
   if (torn_reads_.size() < kTornReadsKept) torn_reads_.push_back(*torn);

@@ -24,7 +24,7 @@ namespace orrery::devices {
 
 /// One kernel's run on one device.
 struct KernelRecord {
-  std::string name;             // of the operation
+  std::string name;  // of the operation
   std::uint32_t operation = 0;
   std::uint32_t iteration = 0;
   emu::Time start = 0;  // launch
@@ -42,8 +42,7 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   /// `ports`: the node of every rank; `rank`: this device's.
   DeviceProcess(emu::Engine& engine, fabric::Network& network, const Costs& costs,
                 const std::vector<fabric::NodeId>& ports, std::uint32_t rank,
-                const std::vector<fabric::Region>& regions,
-                const fabric::Adversary& adversary);
+                const std::vector<fabric::Region>& regions, const fabric::Adversary& adversary);
 
   void handle(const emu::Event& event) override;
 
@@ -64,10 +63,11 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
     void await_suspend(std::coroutine_handle<> stream) { device.launch(*this, stream); }
     void await_resume() const noexcept {}
   };
-  /// Runs `program` on the first `cores` cores (0: all); awaited by the stream until the last one ended.
+  /// Runs `program` on the first `cores` cores (0: all); awaited by the stream until the last one
+  /// ended.
   KernelCall kernel(std::uint32_t operation, std::uint32_t iteration, std::uint32_t cores,
                     std::function<emu::Task(Core&)> program, std::string name = "kernel") {
-    return {*this,           operation,       iteration, cores == 0 ? costs_.cores : cores,
+    return {*this,           operation,         iteration, cores == 0 ? costs_.cores : cores,
             std::move(name), std::move(program)};
   }
   /// Cores of the running kernel.
@@ -106,7 +106,8 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   void arrive_at_barrier(std::uint32_t core);
   void core_finished(std::uint32_t core);
   void count_put(std::uint32_t rank, std::uint64_t bytes, fabric::PacketKind kind, bool immediate);
-  /// Takes `bytes` of the device's shared memory bandwidth from `now`; returns when they are through.
+  /// Takes `bytes` of the device's shared memory bandwidth from `now`; returns when they are
+  /// through.
   emu::Time take_hbm(emu::Time now, std::uint64_t bytes);
   std::string last_writer(fabric::Address address) const;
   const std::vector<std::uint32_t>& at_barrier() const { return at_barrier_; }
@@ -118,7 +119,8 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   void trace_kernel(emu::TraceSink& trace) const;
   void launch(const KernelCall& call, std::coroutine_handle<> stream);
   void wake_stream(std::coroutine_handle<> stream, emu::Time delay);
-  void on_visible(const fabric::Packet& packet, fabric::Address address, std::uint32_t bytes) override;
+  void on_visible(const fabric::Packet& packet, fabric::Address address,
+                  std::uint32_t bytes) override;
   void on_complete(const fabric::Packet& packet) override;
   void on_acknowledge(const fabric::Packet& packet) override;
 
@@ -156,7 +158,8 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   std::uint32_t kernel_cores_ = 0;
   std::uint32_t finished_cores_ = 0;
   KernelRecord kernel_;
-  std::function<emu::Task(Core&)> program_;  // of the running kernel: its captures outlive the coroutines
+  std::function<emu::Task(Core&)>
+      program_;  // of the running kernel: its captures outlive the coroutines
   emu::Task stream_;
   std::coroutine_handle<> stream_handle_;
   std::deque<KernelRecord> records_;

@@ -1,4 +1,5 @@
-// What a core does while its program is suspended: the common shape of all verbs that take virtual time.
+// What a core does while its program is suspended: the common shape of all verbs that take virtual
+// time.
 #pragma once
 
 #include <coroutine>
@@ -11,7 +12,8 @@ namespace orrery::devices {
 
 class Core;
 
-/// Lives in the suspended coroutine's frame. A verb either finishes at once or arranges to be advanced.
+/// Lives in the suspended coroutine's frame. A verb either finishes at once or arranges to be
+/// advanced.
 class Operation {
  public:
   /// Starts; false if no time passes, so that the program goes on at once.

@@ -14,10 +14,13 @@ using fabric::PacketKind;
 
 std::uint32_t StorePort::channels(const Fabric& fabric, const Costs& costs) {
   switch (fabric.order_scope()) {
-    case Fabric::NONE: return 0;
-    case Fabric::DEVICE_PAIR: return 1;
+    case Fabric::NONE:
+      return 0;
+    case Fabric::DEVICE_PAIR:
+      return 1;
     case Fabric::CORE_PAIR:
-    case Fabric::QUEUE_PAIR: return costs.cores;
+    case Fabric::QUEUE_PAIR:
+      return costs.cores;
   }
   return 0;
 }
@@ -125,7 +128,8 @@ void StorePort::reply(const Packet& request, emu::Time now) {
 }
 
 void StorePort::request(fabric::NodeId destination, std::uint32_t core, fabric::Address from,
-                        fabric::Address to, std::uint32_t bytes, emu::Time issued, emu::Time start) {
+                        fabric::Address to, std::uint32_t bytes, emu::Time issued,
+                        emu::Time start) {
   Packet packet;
   packet.source = node_;
   packet.destination = destination;
@@ -156,8 +160,8 @@ std::uint32_t StorePort::next_packet_bytes(const Put& put) const {
   return std::min(left, packet_bytes_ - into);
 }
 
-// Reserves the pipe for the whole put and schedules its first packet's departure. Returns the time at
-// which the last packet will have left.
+// Reserves the pipe for the whole put and schedules its first packet's departure. Returns the time
+// at which the last packet will have left.
 emu::Time StorePort::stream(std::uint32_t number, Pipe& pipe, emu::Time start) {
   Put& put = puts_[number];
   const emu::Time first = std::max(start, pipe.free);
@@ -194,8 +198,9 @@ void StorePort::inject(std::uint32_t number, emu::Time now) {
   if (costs_.core_store.unlimited()) {
     while (put.piece < put.pieces.size()) send_next(number, now);
   } else if (put.piece < put.pieces.size()) {
-    engine_.schedule(node_, node_, now + costs_.core_store.serialisation(next_packet_bytes(put)),
-                     kInjectKind)
+    engine_
+        .schedule(node_, node_, now + costs_.core_store.serialisation(next_packet_bytes(put)),
+                  kInjectKind)
         .as<std::uint32_t>() = number;
   }
 }
@@ -209,8 +214,9 @@ void StorePort::send_next(std::uint32_t number, emu::Time now) {
   packet.bytes = bytes;
   packet.offset = put.bytes;
   packet.first = put.packets == 0;
-  packet.choice = network_.choice(node_, packet.destination,
-                                  choice_per_packet_ && put.packets > 0 ? choices_++ : put.choice_base);
+  packet.choice =
+      network_.choice(node_, packet.destination,
+                      choice_per_packet_ && put.packets > 0 ? choices_++ : put.choice_base);
   if (put.given != nullptr) {
     packet.payload = engine_.share_payload(packet.destination, put.given, put.offset, bytes);
     if (engine_.is_local(packet.destination)) packet.in_buffer = put.offset;

@@ -1,8 +1,8 @@
 // A device's load/store port: streams puts from the cores into the fabric, packet by packet.
 //
-// A put's packets leave the issuing core's pipe one after the other at the core's store rate; each reads its
-// source bytes when it leaves and is then at the first link. With a service core all puts of the device go
-// one by one through that core's queue and pipe.
+// A put's packets leave the issuing core's pipe one after the other at the core's store rate; each
+// reads its source bytes when it leaves and is then at the first link. With a service core all puts
+// of the device go one by one through that core's queue and pipe.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ namespace orrery::devices {
 
 /// A contiguous part of a put.
 struct Piece {
-  fabric::Address to;     // at the destination
-  fabric::Address from;   // at the source
+  fabric::Address to;    // at the destination
+  fabric::Address from;  // at the source
   std::uint32_t bytes;
 };
 
@@ -49,16 +49,16 @@ class StorePort {
  public:
   static constexpr std::uint32_t kInjectKind = fabric::kFirstDeviceKind + 0;
 
-  StorePort(emu::Engine& engine, fabric::Network& network, fabric::Memory& memory, const Costs& costs,
-            fabric::NodeId node, std::uint32_t ranks);
+  StorePort(emu::Engine& engine, fabric::Network& network, fabric::Memory& memory,
+            const Costs& costs, fabric::NodeId node, std::uint32_t ranks);
 
   /// Begins a put at time `start` (≥ now: the core's issue cost has been paid then).
   PutHandle submit(const StoreRequest& request, emu::Time start);
   /// Answers a get: streams [from, from + bytes) to `request.source` at once.
   void reply(const fabric::Packet& request, emu::Time now);
   /// Asks `destination` for `bytes` at `from` there, to be put at `to` here.
-  void request(fabric::NodeId destination, std::uint32_t core, fabric::Address from, fabric::Address to,
-               std::uint32_t bytes, emu::Time issued, emu::Time start);
+  void request(fabric::NodeId destination, std::uint32_t core, fabric::Address from,
+               fabric::Address to, std::uint32_t bytes, emu::Time issued, emu::Time start);
 
   /// A packet of put `number` leaves its pipe (kInjectKind).
   void inject(std::uint32_t number, emu::Time now);
@@ -78,16 +78,16 @@ class StorePort {
 
  private:
   struct Put {
-    fabric::Packet head;      // what all its packets share
+    fabric::Packet head;  // what all its packets share
     std::vector<Piece> pieces;
     std::array<std::byte, StoreRequest::kMaxImmediate> immediate;
     bool has_immediate;
     emu::Buffer* given = nullptr;  // the source, if it was given up
-    std::uint32_t piece;      // next packet: its piece and its offset there
+    std::uint32_t piece;           // next packet: its piece and its offset there
     std::uint32_t offset;
     std::uint64_t choice_base;
-    std::uint32_t packets;    // sent
-    std::uint32_t bytes;      // sent
+    std::uint32_t packets;  // sent
+    std::uint32_t bytes;    // sent
     std::uint64_t serial;
   };
   struct Pipe {

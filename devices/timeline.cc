@@ -4,19 +4,32 @@ namespace orrery::devices {
 
 std::string_view name_of(Category category) {
   switch (category) {
-    case Category::kLaunch: return "launch";
-    case Category::kIssue: return "issue";
-    case Category::kStoreWindow: return "store_window";
-    case Category::kSourceWait: return "source_wait";
-    case Category::kFenceStall: return "fence_stall";
-    case Category::kBarrierWait: return "barrier_wait";
-    case Category::kFlagWait: return "flag_wait";
-    case Category::kPoll: return "poll";
-    case Category::kRemoteRead: return "remote_read";
-    case Category::kLocalCopy: return "local_copy";
-    case Category::kCompute: return "compute";
-    case Category::kIdle: return "idle";
-    case Category::kCount: break;
+    case Category::kLaunch:
+      return "launch";
+    case Category::kIssue:
+      return "issue";
+    case Category::kStoreWindow:
+      return "store_window";
+    case Category::kSourceWait:
+      return "source_wait";
+    case Category::kFenceStall:
+      return "fence_stall";
+    case Category::kBarrierWait:
+      return "barrier_wait";
+    case Category::kFlagWait:
+      return "flag_wait";
+    case Category::kPoll:
+      return "poll";
+    case Category::kRemoteRead:
+      return "remote_read";
+    case Category::kLocalCopy:
+      return "local_copy";
+    case Category::kCompute:
+      return "compute";
+    case Category::kIdle:
+      return "idle";
+    case Category::kCount:
+      break;
   }
   return "?";
 }

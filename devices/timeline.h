@@ -14,16 +14,16 @@ namespace orrery::devices {
 enum class Category : std::uint8_t {
   kLaunch,
   kIssue,
-  kStoreWindow,    // all of the core's outstanding stores are on their way
-  kSourceWait,     // the source of a put is still being read
-  kFenceStall,     // quiet, or a fence that drains
-  kBarrierWait,    // core barrier, its own cost included
-  kFlagWait,       // before the awaited bytes were visible
-  kPoll,           // from visibility to the end of the sweep that saw it
-  kRemoteRead,     // get
+  kStoreWindow,  // all of the core's outstanding stores are on their way
+  kSourceWait,   // the source of a put is still being read
+  kFenceStall,   // quiet, or a fence that drains
+  kBarrierWait,  // core barrier, its own cost included
+  kFlagWait,     // before the awaited bytes were visible
+  kPoll,         // from visibility to the end of the sweep that saw it
+  kRemoteRead,   // get
   kLocalCopy,
   kCompute,
-  kIdle,           // the program ended before its kernel did
+  kIdle,  // the program ended before its kernel did
   kCount,
 };
 inline constexpr std::size_t kCategories = static_cast<std::size_t>(Category::kCount);

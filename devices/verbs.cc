@@ -92,7 +92,8 @@ bool GetOperation::advance(Core& core) {
   if (step_ == Step::kIssuing) {
     step_ = Step::kWaiting;
     DeviceProcess& device = core.device();
-    device.port().request(device.node_of(rank_), core.index(), from_, to_, bytes_, issued_, core.now());
+    device.port().request(device.node_of(rank_), core.index(), from_, to_, bytes_, issued_,
+                          core.now());
     return false;
   }
   return step_ == Step::kDone;
@@ -116,7 +117,8 @@ bool CopyOperation::begin(Core& core) {
 
 void CopyOperation::next_chunk(Core& core, emu::Time start) {
   const Costs& costs = core.costs();
-  chunk_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes_ - done_, costs.copy_chunk_bytes));
+  chunk_ =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes_ - done_, costs.copy_chunk_bytes));
   const std::uint64_t traffic = to_ == from_ ? chunk_ : std::uint64_t{2} * chunk_;
   const emu::Time shared = core.device().take_hbm(start, traffic);
   const emu::Time end = std::max(shared, start + costs.core_copy.serialisation(chunk_));

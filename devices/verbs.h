@@ -15,7 +15,8 @@ namespace orrery::devices {
 /// Spends time on something that nobody else influences.
 class SpendOperation : public Operation {
  public:
-  SpendOperation(Category category, emu::Time duration) : category_(category), duration_(duration) {}
+  SpendOperation(Category category, emu::Time duration)
+      : category_(category), duration_(duration) {}
   bool begin(Core& core) override;
   std::string describe(const Core&) const override { return "spending time"; }
   void result() const {}
@@ -38,8 +39,8 @@ class LocalOperation : public Operation {
   PutHandle handle_;
 };
 
-/// Issues a put, a flag store or an atomic: waits for room in the window of outstanding stores, pays the
-/// issue cost, hands over to the store port.
+/// Issues a put, a flag store or an atomic: waits for room in the window of outstanding stores,
+/// pays the issue cost, hands over to the store port.
 class PutOperation : public Operation {
  public:
   PutOperation(std::uint32_t rank, const Piece& piece, bool give = false)
@@ -73,8 +74,8 @@ class PutOperation : public Operation {
   std::array<std::byte, StoreRequest::kMaxImmediate> immediate_;
 };
 
-/// Waits until all earlier puts of this core are acknowledged (quiet); without `drain` only pays the cost
-/// of a fence that the fabric's order makes enough.
+/// Waits until all earlier puts of this core are acknowledged (quiet); without `drain` only pays
+/// the cost of a fence that the fabric's order makes enough.
 class QuietOperation : public Operation {
  public:
   explicit QuietOperation(bool drain) : drain_(drain) {}
@@ -107,8 +108,9 @@ class GetOperation : public Operation {
   enum class Step { kIssuing, kWaiting, kDone } step_ = Step::kIssuing;
 };
 
-/// Copies within the device's memory chunk by chunk, or moves a row (its source is given up at the end), or streams between memory and the core (to == from:
-/// no bytes move, one direction of traffic).
+/// Copies within the device's memory chunk by chunk, or moves a row (its source is given up at the
+/// end), or streams between memory and the core (to == from: no bytes move, one direction of
+/// traffic).
 class CopyOperation : public Operation {
  public:
   CopyOperation(fabric::Address to, fabric::Address from, std::uint64_t bytes, bool move = false)

@@ -33,7 +33,8 @@ Predicate word_at_least(std::uint32_t value) {
 
 bool WaitOperation::satisfied(Core& core, std::uint32_t slot) const {
   if (slot < 64 && ((slots_.skip >> slot) & 1) != 0) return true;
-  const auto bytes = std::as_const(core.memory()).view(slots_.base + slot * slots_.stride, slots_.width);
+  const auto bytes =
+      std::as_const(core.memory()).view(slots_.base + slot * slots_.stride, slots_.width);
   return predicate_.test(bytes.data(), predicate_.argument);
 }
 
@@ -131,20 +132,23 @@ std::string WaitOperation::describe(const Core& core) const {
     if (++missing > 1) continue;
     const fabric::Address address = slots_.base + slot * slots_.stride;
     std::string held;
-    for (const std::byte byte : self.memory().view(address, std::min<std::uint32_t>(slots_.width, 32))) {
+    for (const std::byte byte :
+         self.memory().view(address, std::min<std::uint32_t>(slots_.width, 32))) {
       held += fmt::format("{:02x}", static_cast<unsigned>(byte));
     }
-    out = fmt::format("polls address {:#x} (slot {} of {}): holds 0x{}, wants {}{}; last writer: {}; "
-                      "expected writer: {}",
-                      address, slot, slots_.count, held, predicate_.wants,
-                      predicate_.argument != 0 ? fmt::format(" {:#x}", predicate_.argument) : "",
-                      self.device().last_writer(address), expected_(slot));
+    out = fmt::format(
+        "polls address {:#x} (slot {} of {}): holds 0x{}, wants {}{}; last writer: {}; "
+        "expected writer: {}",
+        address, slot, slots_.count, held, predicate_.wants,
+        predicate_.argument != 0 ? fmt::format(" {:#x}", predicate_.argument) : "",
+        self.device().last_writer(address), expected_(slot));
   }
   if (missing == 0) {
     // Or the run would look finished while this core still waits.
-    return fmt::format("polls address {:#x}, which holds what it wants; only what arrives through the fabric "
-                       "wakes a poll",
-                       slots_.base);
+    return fmt::format(
+        "polls address {:#x}, which holds what it wants; only what arrives through the fabric "
+        "wakes a poll",
+        slots_.base);
   }
   if (missing > 1) out += fmt::format("; {} more slots are missing", missing - 1);
   return out;

@@ -1,5 +1,6 @@
-// Polling local memory until slots hold what is wanted. Polls are computed, not simulated (R5): sweep s of a
-// poll over n slots at cost c reads slot i at t0 + (s·n + i)·c and returns at the sweep's end.
+// Polling local memory until slots hold what is wanted. Polls are computed, not simulated (R5):
+// sweep s of a poll over n slots at cost c reads slot i at t0 + (s·n + i)·c and returns at the
+// sweep's end.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ struct Slots {
   std::uint32_t width = 4;   // bytes that the predicate looks at
   std::uint64_t stride = 4;  // bytes from one slot to the next
   std::uint32_t count = 1;
-  std::uint64_t skip = 0;    // bit i: slot i counts as satisfied (i < 64)
+  std::uint64_t skip = 0;  // bit i: slot i counts as satisfied (i < 64)
 };
 
 /// A test on a slot's bytes, and its wording for people.
@@ -34,11 +35,13 @@ Predicate word_equals(std::uint32_t value);
 Predicate word_differs(std::uint32_t value);
 Predicate word_at_least(std::uint32_t value);
 
-/// Who should write a slot, as words for the hang report. Refers to a callable that outlives the wait.
+/// Who should write a slot, as words for the hang report. Refers to a callable that outlives the
+/// wait.
 class ExpectedWriter {
  public:
   template <typename F>
-  ExpectedWriter(const F& describe)  // NOLINT: implicit on purpose, for lambdas in the caller's frame
+  ExpectedWriter(
+      const F& describe)  // NOLINT: implicit on purpose, for lambdas in the caller's frame
       : object_(&describe), call_([](const void* object, std::uint32_t slot) -> std::string {
           return (*static_cast<const F*>(object))(slot);
         }) {}
@@ -69,7 +72,9 @@ class WaitOperation : public Operation {
   void result() const {}
 
   fabric::Address first() const { return slots_.base; }
-  fabric::Address last() const { return slots_.base + slots_.stride * (slots_.count - 1) + slots_.width; }
+  fabric::Address last() const {
+    return slots_.base + slots_.stride * (slots_.count - 1) + slots_.width;
+  }
 
  private:
   bool satisfied(Core& core, std::uint32_t slot) const;

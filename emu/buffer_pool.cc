@@ -76,14 +76,16 @@ BufferPool::~BufferPool() = default;
 
 void BufferPool::expect(std::uint64_t bytes) {
   constexpr std::uint64_t kLarge = 256 << 20;
-  if (spare_core_ && !ahead_ && bytes >= kLarge) ahead_ = std::make_unique<CommitAhead>(bytes / kBlock);
+  if (spare_core_ && !ahead_ && bytes >= kLarge)
+    ahead_ = std::make_unique<CommitAhead>(bytes / kBlock);
 }
 
 std::byte* BufferPool::take_block(std::uint64_t bytes) {
   std::unique_ptr<HostRange> block;
   // Small runs need no helper; it begins when a run turns out to be large.
   constexpr std::size_t kLargeRun = 4;
-  if (spare_core_ && !ahead_ && blocks_.size() == kLargeRun) ahead_ = std::make_unique<CommitAhead>(0);
+  if (spare_core_ && !ahead_ && blocks_.size() == kLargeRun)
+    ahead_ = std::make_unique<CommitAhead>(0);
   if (ahead_ && bytes == kBlock) block = ahead_->take();
   if (!block) block = std::make_unique<HostRange>(bytes);
   reserved_ += bytes;

@@ -1,6 +1,6 @@
-// Host memory for bytes in flight and for rows of device memory: counted buffers, recycled by size class last
-// in, first out, so that a buffer is warm when it is used again. One pool per process: a payload can become a
-// row without a copy.
+// Host memory for bytes in flight and for rows of device memory: counted buffers, recycled by size
+// class last in, first out, so that a buffer is warm when it is used again. One pool per process: a
+// payload can become a row without a copy.
 #pragma once
 
 #include <bit>
@@ -23,8 +23,8 @@ struct Buffer {
 
 class BufferPool {
  public:
-  /// `spare_core`: a second thread may commit memory ahead of its use, which hides the time that the host
-  /// takes to find and clear pages: half of a large run otherwise.
+  /// `spare_core`: a second thread may commit memory ahead of its use, which hides the time that
+  /// the host takes to find and clear pages: half of a large run otherwise.
   explicit BufferPool(bool spare_core = false);
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
@@ -36,11 +36,13 @@ class BufferPool {
   /// Four classes per power of two: at most a quarter of a buffer is unused.
   static constexpr std::uint32_t class_of(std::uint64_t bytes) {
     const std::uint64_t lines = bytes <= 256 ? 4 : (bytes + 63) / 64;
-    const auto power = static_cast<std::uint32_t>(std::bit_width(lines - 1)) - 1;  // lines > 2^power
+    const auto power =
+        static_cast<std::uint32_t>(std::bit_width(lines - 1)) - 1;  // lines > 2^power
     const std::uint64_t quarter = (std::uint64_t{1} << power) / 4;
     const std::uint64_t step = lines == (std::uint64_t{1} << (power + 1)) ? 4
-                               : quarter == 0                            ? 4
-                                               : (lines - (std::uint64_t{1} << power) + quarter - 1) / quarter;
+                               : quarter == 0
+                                   ? 4
+                                   : (lines - (std::uint64_t{1} << power) + quarter - 1) / quarter;
     return power * 4 + static_cast<std::uint32_t>(step);
   }
   static constexpr std::uint64_t capacity_of(std::uint32_t size_class) {

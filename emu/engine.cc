@@ -31,7 +31,8 @@ Engine::Engine(const ProcessGroup& processes, Transport* transport, LpId lps)
       counts_(lps, 0),
       last_tick_(host_seconds()) {
   if (processes.size() > 1) {
-    exchange_ = std::make_unique<Exchange>(processes, *transport, static_cast<ExchangeSink&>(*this));
+    exchange_ =
+        std::make_unique<Exchange>(processes, *transport, static_cast<ExchangeSink&>(*this));
   }
 }
 
@@ -44,7 +45,8 @@ Event& Engine::schedule(LpId from, LpId to, Time time, std::uint32_t kind) {
     if (time < now_) throw InvariantError("an event was scheduled in the past");
     return queue_.push(time, order, to, kind);
   }
-  if (time < now_ + lookahead_) throw InvariantError("an event crosses processes below the lookahead");
+  if (time < now_ + lookahead_)
+    throw InvariantError("an event crosses processes below the lookahead");
   earliest_sent_ = std::min(earliest_sent_, time);
   Event& event = exchange_->send_event(process);
   event.time = time;

@@ -1,5 +1,5 @@
-// The conservative parallel discrete-event engine (design R2–R4): sequential within a process, windows
-// between processes.
+// The conservative parallel discrete-event engine (design R2–R4): sequential within a process,
+// windows between processes.
 //
 //   Engine engine(processes, transport_or_null, {.lps = n});
 //   engine.place(lp, process) for every lp; engine.attach(lp, object) for the local ones;
@@ -42,17 +42,18 @@ class Engine final : private ExchangeSink {
 
   Time now() const { return now_; }
 
-  /// A new event from local `from`; the caller fills in its body at once. `time` ≥ now; to another process
-  /// at least lookahead later, or InvariantError: the sender lied about a link's latency.
+  /// A new event from local `from`; the caller fills in its body at once. `time` ≥ now; to another
+  /// process at least lookahead later, or InvariantError: the sender lied about a link's latency.
   Event& schedule(LpId from, LpId to, Time time, std::uint32_t kind);
 
-  /// Payload for the device `to`: captured now, whoever owns `to`. The result goes with the descriptor.
-  /// `capacity`: what its buffer should hold, for a destination that may keep the buffer.
+  /// Payload for the device `to`: captured now, whoever owns `to`. The result goes with the
+  /// descriptor. `capacity`: what its buffer should hold, for a destination that may keep the
+  /// buffer.
   std::uint64_t send_payload(LpId to, std::span<const std::byte> bytes, std::uint64_t capacity = 0);
   /// At `to`'s process: the buffer behind a reference made for it by `from`'s process.
   Buffer* take_payload(LpId from, std::uint64_t reference);
-  /// The same for bytes of a buffer of this process that stays as it is: a local `to` shares it instead of
-  /// getting a copy, and reads them at `offset`.
+  /// The same for bytes of a buffer of this process that stays as it is: a local `to` shares it
+  /// instead of getting a copy, and reads them at `offset`.
   std::uint64_t share_payload(LpId to, Buffer* buffer, std::uint64_t offset, std::uint64_t bytes);
   BufferPool& buffers() { return buffers_; }
 
@@ -62,16 +63,14 @@ class Engine final : private ExchangeSink {
 
   std::uint64_t executed() const { return executed_; }
   /// Per logical process, over its executed event keys; 0 for one that executed nothing here.
-  std::uint64_t digest_of(LpId lp) const {
-    return counts_[lp] == 0 ? 0 : digests_[lp].value();
-  }
+  std::uint64_t digest_of(LpId lp) const { return counts_[lp] == 0 ? 0 : digests_[lp].value(); }
   /// Where local logical processes report what they did; null for nowhere. Changes no virtual time.
   void set_trace(TraceSink* trace) { trace_ = trace; }
   TraceSink* trace() const { return trace_; }
 
-  /// Milestones: numbers that grow. `reached(m)` is called on every process, at the same point of the run for
-  /// all of them (so that it may use collectives), when the smallest of what all processes have announced
-  /// has grown to m. It must not schedule events.
+  /// Milestones: numbers that grow. `reached(m)` is called on every process, at the same point of
+  /// the run for all of them (so that it may use collectives), when the smallest of what all
+  /// processes have announced has grown to m. It must not schedule events.
   void set_milestones(std::function<void(std::int64_t)> reached) { reached_ = std::move(reached); }
   void announce(std::int64_t milestone) { announced_ = milestone; }
 

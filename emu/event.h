@@ -13,8 +13,8 @@ namespace orrery::emu {
 /// A logical process's number: the same on every process of a run.
 using LpId = std::uint32_t;
 
-/// Sender and its sequence number in one word, so that (time, order) is the event's key (R2). 20 bits of
-/// sender, 44 of sequence.
+/// Sender and its sequence number in one word, so that (time, order) is the event's key (R2). 20
+/// bits of sender, 44 of sequence.
 using EventOrder = std::uint64_t;
 inline constexpr int kSequenceBits = 44;
 constexpr EventOrder make_order(LpId sender, std::uint64_t sequence) {
@@ -22,8 +22,8 @@ constexpr EventOrder make_order(LpId sender, std::uint64_t sequence) {
 }
 constexpr LpId sender_of(EventOrder order) { return static_cast<LpId>(order >> kSequenceBits); }
 
-/// Plain data: it crosses processes by memcpy. `kind` belongs to the receiving logical process; the body
-/// holds any trivially copyable struct of up to kBodyBytes.
+/// Plain data: it crosses processes by memcpy. `kind` belongs to the receiving logical process; the
+/// body holds any trivially copyable struct of up to kBodyBytes.
 struct Event {
   static constexpr std::size_t kBodyBytes = 152;
 

@@ -1,9 +1,10 @@
 // Events of one process in key order: a 4-ary heap of 16-byte entries over a slab of event bodies.
 //
-// An entry holds the time and the sender; only events of one sender at one time look at the slab for their
-// sequence numbers. The four children of a node share a cache line. The slab never moves an event and recycles
-// slots last in, first out, so a popped event's memory is warm when the next one is pushed. Slab and heap lie in
-// reserved ranges of huge pages: nothing is allocated or copied as they grow, and look-ups seldom miss the TLB.
+// An entry holds the time and the sender; only events of one sender at one time look at the slab
+// for their sequence numbers. The four children of a node share a cache line. The slab never moves
+// an event and recycles slots last in, first out, so a popped event's memory is warm when the next
+// one is pushed. Slab and heap lie in reserved ranges of huge pages: nothing is allocated or copied
+// as they grow, and look-ups seldom miss the TLB.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ class EventQueue {
   std::size_t size() const { return count_; }
   Time min_time() const { return count_ == 0 ? kNever : entries_[kRoot].time; }
 
-  /// A slot with its key set; the caller fills in the body. Valid until the event is popped and released.
+  /// A slot with its key set; the caller fills in the body. Valid until the event is popped and
+  /// released.
   Event& push(Time time, EventOrder order, LpId target, std::uint32_t kind) {
     const std::uint32_t slot = acquire();
     Event& event = slot_at(slot);
@@ -50,7 +52,8 @@ class EventQueue {
   void release(std::uint32_t slot) { free_.push_back(slot); }
 
  private:
-  // The root's index: its children, and everyone's, then begin at multiples of four, i.e. at cache lines.
+  // The root's index: its children, and everyone's, then begin at multiples of four, i.e. at cache
+  // lines.
   static constexpr std::size_t kRoot = 3;
   struct Entry {
     Time time;

@@ -1,5 +1,5 @@
-// A hash table from 64-bit keys to small values in one array: linear probing, no removal, a cache miss or so
-// per look-up. For what a device remembers about addresses.
+// A hash table from 64-bit keys to small values in one array: linear probing, no removal, a cache
+// miss or so per look-up. For what a device remembers about addresses.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// A reserved range of the host's memory, committed as it is touched, in huge pages where the host has them.
+// A reserved range of the host's memory, committed as it is touched, in huge pages where the host
+// has them.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,8 @@ class HostRange {
   std::byte* data() const { return data_; }
   std::uint64_t size() const { return bytes_; }
 
-  /// Commits [offset, offset + bytes), which nobody uses yet, by writing zeros; any thread may do so.
+  /// Commits [offset, offset + bytes), which nobody uses yet, by writing zeros; any thread may do
+  /// so.
   void commit(std::uint64_t offset, std::uint64_t bytes) const;
 
  private:

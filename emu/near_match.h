@@ -7,8 +7,9 @@
 
 namespace orrery::emu {
 
-/// The candidate with the fewest edits (insert, delete, replace, swap; case ignored) to `word`, at most a
-/// third of its length and at least one; empty if none is that near. The first of equals wins.
+/// The candidate with the fewest edits (insert, delete, replace, swap; case ignored) to `word`, at
+/// most a third of its length and at least one; empty if none is that near. The first of equals
+/// wins.
 std::string near_match(std::string_view word, const std::vector<std::string>& candidates);
 
 /// The same as the end of a message: " (did you mean 'x'?)", or nothing.

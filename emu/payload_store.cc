@@ -8,7 +8,8 @@
 namespace orrery::emu {
 
 Buffer* PayloadStore::capture(std::span<const std::byte> bytes, std::uint64_t capacity) {
-  Buffer* buffer = pool_.acquire(BufferPool::class_of(std::max<std::uint64_t>(bytes.size(), capacity)));
+  Buffer* buffer =
+      pool_.acquire(BufferPool::class_of(std::max<std::uint64_t>(bytes.size(), capacity)));
   if (!bytes.empty()) std::memcpy(buffer->bytes(), bytes.data(), bytes.size());
   return buffer;
 }

@@ -1,7 +1,7 @@
 // Payload in flight: bytes captured when they leave their source, held until they become visible.
 //
-// A reference is a buffer of this process, or the number that the sending process gave to a payload for
-// another one; only the destination turns it into bytes.
+// A reference is a buffer of this process, or the number that the sending process gave to a payload
+// for another one; only the destination turns it into bytes.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,8 @@ class PayloadStore {
   PayloadStore(BufferPool& pool, int processes)
       : pool_(pool), arrivals_(static_cast<std::size_t>(processes)) {}
 
-  /// A buffer with one reference that holds a copy of `bytes`, of a class that holds `capacity` (if more).
+  /// A buffer with one reference that holds a copy of `bytes`, of a class that holds `capacity` (if
+  /// more).
   Buffer* capture(std::span<const std::byte> bytes, std::uint64_t capacity = 0);
 
   /// Keeps the `number`-th payload of `process` until take().

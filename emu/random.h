@@ -1,6 +1,6 @@
-// Random streams that belong to (seed, device, purpose), never to processes (R7). Counter based: the n-th
-// number of a stream is a pure function, so a verifier regenerates any of them in any order. Integers only;
-// no std:: distributions, no libm.
+// Random streams that belong to (seed, device, purpose), never to processes (R7). Counter based:
+// the n-th number of a stream is a pure function, so a verifier regenerates any of them in any
+// order. Integers only; no std:: distributions, no libm.
 #pragma once
 
 #include <cstdint>

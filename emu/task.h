@@ -1,8 +1,8 @@
-// Task: the coroutine type of device programs. A Task is lazy; awaiting it runs it to its end and resumes
-// the awaiter. Exceptions travel to the awaiter, or out of rethrow_if_failed() at the root.
+// Task: the coroutine type of device programs. A Task is lazy; awaiting it runs it to its end and
+// resumes the awaiter. Exceptions travel to the awaiter, or out of rethrow_if_failed() at the root.
 //
-// A coroutine's parameters live in its frame; what they refer to must outlive it. Never make a coroutine
-// of a capturing lambda: the captures die with the lambda.
+// A coroutine's parameters live in its frame; what they refer to must outlive it. Never make a
+// coroutine of a capturing lambda: the captures die with the lambda.
 #pragma once
 
 #include <coroutine>

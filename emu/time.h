@@ -20,9 +20,9 @@ inline constexpr Time kNever = std::numeric_limits<Time>::max();
 constexpr Time from_ns(double ns) { return static_cast<Time>(ns * 1e3 + 0.5); }
 constexpr double to_us(Time time) { return static_cast<double>(time) / 1e6; }
 
-/// A rate as the engine uses it: bytes per microsecond, i.e. MB/s. `gb_per_s` is 10^9 bytes per second.
-/// Serialisation of `bytes` is ceil(bytes * 1000 / rate) ps with the rate in GB/s (design section 5);
-/// a rate of 0 means unlimited and takes no time.
+/// A rate as the engine uses it: bytes per microsecond, i.e. MB/s. `gb_per_s` is 10^9 bytes per
+/// second. Serialisation of `bytes` is ceil(bytes * 1000 / rate) ps with the rate in GB/s (design
+/// section 5); a rate of 0 means unlimited and takes no time.
 class Rate {
  public:
   constexpr Rate() = default;

@@ -46,7 +46,8 @@ Memory::Memory(const std::vector<Region>& regions, emu::BufferPool* pool) : pool
       if (region.dense) madvise(mapping.base, mapping.mapped, MADV_HUGEPAGE);
     } else {
       const std::uint64_t rows = (region.bytes + region.row_bytes - 1) / region.row_bytes;
-      mapping.mapped = round_up(std::max<std::uint64_t>(rows, 1) * sizeof(emu::Buffer*), page_size());
+      mapping.mapped =
+          round_up(std::max<std::uint64_t>(rows, 1) * sizeof(emu::Buffer*), page_size());
       mapping.rows = reinterpret_cast<emu::Buffer**>(reserve(mapping.mapped));
       mapping.size_class = emu::BufferPool::class_of(region.row_bytes);
       longest_row = std::max(longest_row, region.row_bytes);
@@ -99,8 +100,8 @@ emu::Buffer*& Memory::row_at(Address address) {
 bool Memory::adopt(Address address, emu::Buffer* buffer, std::uint64_t bytes) {
   Mapping& mapping = find(address, bytes);
   const std::uint64_t offset = address & kOffsetMask;
-  if (mapping.row_bytes == 0 || buffer->references != 1 || buffer->size_class != mapping.size_class ||
-      offset % mapping.row_bytes != 0) {
+  if (mapping.row_bytes == 0 || buffer->references != 1 ||
+      buffer->size_class != mapping.size_class || offset % mapping.row_bytes != 0) {
     return false;
   }
   emu::Buffer*& row = mapping.rows[offset / mapping.row_bytes];
@@ -136,13 +137,15 @@ void Memory::move_row(Address to, Address from) {
 void Memory::out_of_range(Address address, std::uint64_t bytes) const {
   const std::size_t region = address >> Region::kRegionBits;
   if (region >= mappings_.size()) {
-    throw emu::InvariantError(fmt::format("access to {} bytes at {:#x}: the device has no such region",
-                                          bytes, address));
+    throw emu::InvariantError(
+        fmt::format("access to {} bytes at {:#x}: the device has no such region", bytes, address));
   }
-  throw emu::InvariantError(fmt::format(
-      "access to {} bytes at {:#x} leaves its region of {} bytes{}", bytes, address,
-      mappings_[region].bytes,
-      mappings_[region].row_bytes == 0 ? "" : fmt::format(" or its row of {}", mappings_[region].row_bytes)));
+  throw emu::InvariantError(
+      fmt::format("access to {} bytes at {:#x} leaves its region of {} bytes{}", bytes, address,
+                  mappings_[region].bytes,
+                  mappings_[region].row_bytes == 0
+                      ? ""
+                      : fmt::format(" or its row of {}", mappings_[region].row_bytes)));
 }
 
 }  // namespace orrery::fabric

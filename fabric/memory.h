@@ -1,9 +1,9 @@
 // A device's memory: regions of an address space, committed as they are written (design section 4).
 //
-// A *flat* region is a reserved range of the host's memory. A *row* region is for what is written and read in
-// rows, sparsely or for a short time: each row gets a host buffer when it is first written and gives it back
-// when it is discarded, so that only live rows cost memory and their buffers stay warm. Both read as zero
-// until written.
+// A *flat* region is a reserved range of the host's memory. A *row* region is for what is written
+// and read in rows, sparsely or for a short time: each row gets a host buffer when it is first
+// written and gives it back when it is discarded, so that only live rows cost memory and their
+// buffers stay warm. Both read as zero until written.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,9 @@ namespace orrery::fabric {
 /// Region r holds addresses [r << kRegionBits, (r << kRegionBits) + bytes).
 struct Region {
   static constexpr int kRegionBits = 40;
-  static constexpr Address base(std::size_t region) { return static_cast<Address>(region) << kRegionBits; }
+  static constexpr Address base(std::size_t region) {
+    return static_cast<Address>(region) << kRegionBits;
+  }
 
   std::uint64_t bytes = 0;
   std::uint64_t row_bytes = 0;  // 0: flat. No access crosses a row's end.
@@ -32,8 +34,8 @@ class Memory {
  public:
   /// One flat region of `bytes`.
   explicit Memory(std::uint64_t bytes) : Memory({Region{bytes, 0, false}}, nullptr) {}
-  /// `pool` serves the row regions and outlives the memory; it may be null if there are none. Throws
-  /// ConfigError if the host's address space cannot hold the regions.
+  /// `pool` serves the row regions and outlives the memory; it may be null if there are none.
+  /// Throws ConfigError if the host's address space cannot hold the regions.
   Memory(const std::vector<Region>& regions, emu::BufferPool* pool);
   ~Memory();
   Memory(const Memory&) = delete;
@@ -61,7 +63,8 @@ class Memory {
     const std::uint64_t into = offset % mapping.row_bytes;
     return {(is_live(row) ? row->bytes() : zeros_.data()) + into, bytes};
   }
-  /// Copies `bytes` to `address`. The same as through view(), without zeroing what is overwritten at once.
+  /// Copies `bytes` to `address`. The same as through view(), without zeroing what is overwritten
+  /// at once.
   void write(Address address, std::span<const std::byte> bytes) {
     Mapping& mapping = find(address, bytes.size());
     const std::uint64_t offset = address & kOffsetMask;
@@ -84,16 +87,18 @@ class Memory {
     const bool begins = mapping.row_bytes != 0 && (address & kOffsetMask) % mapping.row_bytes == 0;
     return begins ? mapping.row_bytes : 0;
   }
-  /// Makes `buffer`, whose first `bytes` are for the row that begins at `address`, that row itself if it fits
-  /// and nobody else refers to it; false if the bytes must be written instead. Takes over the reference.
+  /// Makes `buffer`, whose first `bytes` are for the row that begins at `address`, that row itself
+  /// if it fits and nobody else refers to it; false if the bytes must be written instead. Takes
+  /// over the reference.
   bool adopt(Address address, emu::Buffer* buffer, std::uint64_t bytes);
-  /// The row that begins at `address`, taken out: the caller has its reference, and the row is discarded.
+  /// The row that begins at `address`, taken out: the caller has its reference, and the row is
+  /// discarded.
   emu::Buffer* take_row(Address address);
-  /// The row at `from` becomes the row at `to`, which must be of equal length; `from` is discarded. No byte
-  /// moves.
+  /// The row at `from` becomes the row at `to`, which must be of equal length; `from` is discarded.
+  /// No byte moves.
   void move_row(Address to, Address from);
-  /// Gives host memory back: rows that lie wholly in the range, or whole pages of a flat region. The range
-  /// reads as zeros afterwards.
+  /// Gives host memory back: rows that lie wholly in the range, or whole pages of a flat region.
+  /// The range reads as zeros afterwards.
   void discard(Address address, std::uint64_t bytes);
   bool has_rows(Address address) const {
     const std::size_t region = address >> Region::kRegionBits;
@@ -143,7 +148,7 @@ class Memory {
     std::byte* base = nullptr;     // flat
     emu::Buffer** rows = nullptr;  // by row
     std::uint32_t size_class = 0;
-    std::uint64_t mapped = 0;      // of base or rows
+    std::uint64_t mapped = 0;  // of base or rows
   };
 
   Mapping& find(Address address, std::uint64_t bytes) {

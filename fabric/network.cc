@@ -27,10 +27,18 @@ void Network::forward(NodeId node, emu::Time head, const Packet& packet) {
   LinkUse& use = uses_[id];
   const std::uint32_t wire_bytes = packet.bytes + header_bytes_;
   const emu::Time start = std::max(head, use.free);
-  const emu::Time tail = std::max(start + link.rate.serialisation(wire_bytes), head + packet.tail_lag);
+  const emu::Time tail =
+      std::max(start + link.rate.serialisation(wire_bytes), head + packet.tail_lag);
+  const std::uint64_t put = (static_cast<std::uint64_t>(packet.source) << 32) | packet.put;
+  const bool same_put = packet.put_bytes > packet.bytes && use.run_of == put && use.free >= head;
+  if (!same_put) {
+    use.run_of = put;
+    use.run_since = start;
+  }
+  const emu::Time queued = std::min(start, std::max(head, use.run_since)) - head;
   use.free = tail;
   use.busy += tail - start;
-  use.waited += start - head;
+  use.waited += queued;
   use.bytes += wire_bytes;
   ++use.packets;
 
@@ -41,7 +49,7 @@ void Network::forward(NodeId node, emu::Time head, const Packet& packet) {
   next = packet;
   next.choice = choice;
   next.tail_lag = tail - start;
-  next.journey.queueing[link.link_class] += start - head;
+  next.journey.queueing[link.link_class] += queued;
   next.journey.latency += link.latency;
   next.path_latency += link.latency;
 }
@@ -51,8 +59,8 @@ void Network::inject(emu::Time now, const Packet& packet) {
     forward(packet.source, now, packet);
     return;
   }
-  Packet& self = engine_.schedule(packet.source, packet.source, now + self_latency_, kDelivery)
-                     .as<Packet>();
+  Packet& self =
+      engine_.schedule(packet.source, packet.source, now + self_latency_, kDelivery).as<Packet>();
   self = packet;
   self.journey.latency += self_latency_;
   self.path_latency += self_latency_;
@@ -63,8 +71,8 @@ std::uint32_t Network::choice(NodeId source, NodeId destination, std::uint64_t n
     case Fabric::SINGLE:
       return 0;
     case Fabric::HASH:
-      return static_cast<std::uint32_t>(
-          emu::combine64(emu::combine64(source, destination), n) >> 40);
+      return static_cast<std::uint32_t>(emu::combine64(emu::combine64(source, destination), n) >>
+                                        40);
     case Fabric::ROUND_ROBIN:
       break;
   }

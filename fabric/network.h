@@ -14,24 +14,31 @@ namespace orrery::fabric {
 
 /// What a link carried; its sender's state alone.
 struct LinkUse {
-  emu::Time free = 0;     // when the next packet's head may enter
-  emu::Time busy = 0;     // time spent serving
-  emu::Time waited = 0;   // queueing that packets saw here
+  emu::Time free = 0;    // when the next packet's head may enter
+  emu::Time busy = 0;    // time spent serving
+  emu::Time waited = 0;  // queueing that packets saw here, behind other puts
   std::uint64_t bytes = 0;
   std::uint64_t packets = 0;
+  // The put whose packets are being served, back to back, and since when: a packet behind its own put's
+  // earlier ones does not queue, it is serialised.
+  std::uint64_t run_of = ~std::uint64_t{0};
+  emu::Time run_since = 0;
 };
 
 /// The links of a topology on an engine whose first logical processes are the topology's nodes.
 class Network {
  public:
-  Network(emu::Engine& engine, const Topology& topology, const Routing& routing, const Fabric& fabric);
+  Network(emu::Engine& engine, const Topology& topology, const Routing& routing,
+          const Fabric& fabric);
 
-  /// Sends a packet whose head is at `node` at time `head` over the next link of its path: its head leaves
-  /// at max(head, link free), its tail at max(head out + bytes / rate, tail in). Schedules the head's
-  /// arrival at the next node, or the tail's if that is the destination. `node` ≠ destination.
+  /// Sends a packet whose head is at `node` at time `head` over the next link of its path: its head
+  /// leaves at max(head, link free), its tail at max(head out + bytes / rate, tail in). Schedules
+  /// the head's arrival at the next node, or the tail's if that is the destination. `node` ≠
+  /// destination.
   void forward(NodeId node, emu::Time head, const Packet& packet);
 
-  /// Sends `packet`, complete at its source at `now`, on its way; to its own device after self_latency.
+  /// Sends `packet`, complete at its source at `now`, on its way; to its own device after
+  /// self_latency.
   void inject(emu::Time now, const Packet& packet);
 
   /// The number that picks a path for the `n`-th packet or put from `source` to `destination`.

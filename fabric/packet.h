@@ -1,4 +1,5 @@
-// What travels through the fabric: one packet of a put, an atomic, a get request, or an acknowledgement.
+// What travels through the fabric: one packet of a put, an atomic, a get request, or an
+// acknowledgement.
 #pragma once
 
 #include <array>
@@ -13,7 +14,8 @@ namespace orrery::fabric {
 /// A byte offset in a device's memory.
 using Address = std::uint64_t;
 
-/// Kinds of events that reach a node from the fabric; a device's own kinds start at kFirstDeviceKind.
+/// Kinds of events that reach a node from the fabric; a device's own kinds start at
+/// kFirstDeviceKind.
 enum EventKind : std::uint32_t {
   kHeadArrival = 0,   // a packet's head is at a node on its way
   kDelivery = 1,      // a packet's tail is at its destination
@@ -24,13 +26,14 @@ enum EventKind : std::uint32_t {
 
 enum class PacketKind : std::uint8_t { kPut, kAtomicAdd, kGetRequest, kGetReply };
 
-/// Why a packet is visible when it is: enough to explain the time and to go on at its origin. The time from
-/// `issued` to visibility is issuing + latency + queueing + serialisation (the remainder). A packet that
-/// channel order held back takes over the journey of the put that it waited for.
+/// Why a packet is visible when it is: enough to explain the time and to go on at its origin. The
+/// time from `issued` to visibility is issuing + latency + queueing + serialisation (the
+/// remainder). A packet that channel order held back takes over the journey of the put that it
+/// waited for.
 struct Journey {
-  emu::Time issued = 0;    // the core began to issue
-  emu::Time issuing = 0;   // issue cost and waiting for a service core
-  emu::Time latency = 0;   // links' latencies
+  emu::Time issued = 0;   // the core began to issue
+  emu::Time issuing = 0;  // issue cost and waiting for a service core
+  emu::Time latency = 0;  // links' latencies
   std::array<emu::Time, Topology::kMaxLinkClasses> queueing = {};
   NodeId device = kNoNode;
   std::uint32_t core = 0;
@@ -39,8 +42,9 @@ struct Journey {
 struct Packet {
   NodeId source = kNoNode;
   NodeId destination = kNoNode;
-  Address address = 0;          // at the destination
-  std::uint64_t payload = 0;    // reference for Engine::take_payload; a get request: the requester's address
+  Address address = 0;  // at the destination
+  std::uint64_t payload =
+      0;  // reference for Engine::take_payload; a get request: the requester's address
   std::uint32_t bytes = 0;      // of this packet
   std::uint32_t put_bytes = 0;  // of the whole put; a get request: bytes wanted
   std::uint32_t put = 0;        // the sender's number for the put (a get: the requester's)

@@ -1,8 +1,9 @@
-// Which ranges of a device's memory were read as complete, and when: the truth that claims are held against.
+// Which ranges of a device's memory were read as complete, and when: the truth that claims are held
+// against.
 //
-// A reader says "these bytes are complete" (consume, accept). The claim is false when a put into the range
-// had been issued by then and was not wholly visible yet. The put itself finds out when it completes: the
-// only moment at which one logical process knows both.
+// A reader says "these bytes are complete" (consume, accept). The claim is false when a put into
+// the range had been issued by then and was not wholly visible yet. The put itself finds out when
+// it completes: the only moment at which one logical process knows both.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +34,13 @@ class ReadLog {
   /// Core `reader` takes [address, address + bytes) as complete at `time`.
   void claim(Address address, std::uint64_t bytes, std::uint32_t reader, emu::Time time);
 
-  /// The same for a range inside the row that begins at `row`: nearly always the same range each time, and
-  /// then a look-up in a table instead of a search.
+  /// The same for a range inside the row that begins at `row`: nearly always the same range each
+  /// time, and then a look-up in a table instead of a search.
   void claim_in_row(Address row, Address address, std::uint64_t bytes, std::uint32_t reader,
                     emu::Time time);
 
-  /// The put that `last` completes, into [address, address + bytes), is wholly visible at `visible`. The
-  /// earliest false claim on it, if any.
+  /// The put that `last` completes, into [address, address + bytes), is wholly visible at
+  /// `visible`. The earliest false claim on it, if any.
   std::optional<TornRead> completed(Address address, std::uint64_t bytes, const Packet& last,
                                     emu::Time visible) const;
   /// The same for a put inside the row that begins at `row`.
@@ -72,7 +73,8 @@ class ReadLog {
                     std::optional<TornRead>& torn);
 
   Ranges claims_;
-  emu::FlatMap<RowClaim> row_claims_;  // the latest of each row; older ones with other ranges in claims_
+  emu::FlatMap<RowClaim>
+      row_claims_;  // the latest of each row; older ones with other ranges in claims_
   Ranges discarded_;
 };
 

@@ -29,13 +29,14 @@ struct Link {
 /// Nodes are numbered devices first (0 … devices-1), then switches tier by tier.
 struct Topology {
   std::uint32_t devices = 0;
-  std::uint32_t devices_per_node = 0;    // for placement; equals `devices` where there are no nodes
+  std::uint32_t devices_per_node = 0;  // for placement; equals `devices` where there are no nodes
   std::uint32_t devices_per_package = 1;
-  std::vector<std::uint8_t> tier;        // per node: 0 device, 1 first-tier switch, 2 …
-  std::vector<std::string> names;        // per node, e.g. "die17", "L1 node3 plane2"
-  std::vector<Link> links;               // sorted by `from`
-  std::vector<std::uint32_t> first_link; // links of node n: [first_link[n], first_link[n+1])
-  std::vector<std::string> link_classes; // e.g. "package", "device-L1", "L1-L2"; at most kMaxLinkClasses
+  std::vector<std::uint8_t> tier;         // per node: 0 device, 1 first-tier switch, 2 …
+  std::vector<std::string> names;         // per node, e.g. "die17", "L1 node3 plane2"
+  std::vector<Link> links;                // sorted by `from`
+  std::vector<std::uint32_t> first_link;  // links of node n: [first_link[n], first_link[n+1])
+  std::vector<std::string>
+      link_classes;  // e.g. "package", "device-L1", "L1-L2"; at most kMaxLinkClasses
   static constexpr std::size_t kMaxLinkClasses = 4;
 
   std::uint32_t nodes() const { return static_cast<std::uint32_t>(tier.size()); }
@@ -45,8 +46,9 @@ struct Topology {
   }
 };
 
-/// Builds the graph of `fabric`. Throws ConfigError (with `where` as file) when sizes do not fit: more than
-/// 2^20 nodes, a missing link specification, an unknown or duplicate node name, no generator.
+/// Builds the graph of `fabric`. Throws ConfigError (with `where` as file) when sizes do not fit:
+/// more than 2^20 nodes, a missing link specification, an unknown or duplicate node name, no
+/// generator.
 Topology build_topology(const Fabric& fabric, const std::string& where);
 
 }  // namespace orrery::fabric

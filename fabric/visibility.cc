@@ -17,9 +17,9 @@ emu::Buffer* buffer_of(const Packet& packet) {
 }
 }  // namespace
 
-Visibility::Visibility(emu::Engine& engine, const Fabric& fabric, Memory& memory, VisibilitySink& sink,
-                       NodeId node, std::uint32_t sources, std::uint32_t channels,
-                       const Adversary& adversary)
+Visibility::Visibility(emu::Engine& engine, const Fabric& fabric, Memory& memory,
+                       VisibilitySink& sink, NodeId node, std::uint32_t sources,
+                       std::uint32_t channels, const Adversary& adversary)
     : engine_(engine),
       memory_(memory),
       sink_(sink),
@@ -40,7 +40,8 @@ std::uint64_t Visibility::put_key(const Packet& packet) const {
 
 void Visibility::deliver(const Packet& packet) {
   Packet local = packet;
-  local.payload = reinterpret_cast<std::uint64_t>(engine_.take_payload(packet.source, packet.payload));
+  local.payload =
+      reinterpret_cast<std::uint64_t>(engine_.take_payload(packet.source, packet.payload));
   if (ack_at_ == Fabric::RECEIVED) count_received(local);
   if (adversary_.on && local.kind != PacketKind::kAtomicAdd) {
     split(local);
@@ -59,8 +60,9 @@ void Visibility::count_received(const Packet& packet) {
   if (assembly.received == packet.put_bytes) sink_.on_acknowledge(packet);
 }
 
-// Every atomic block of the packet goes its own way, late by a hash of what it is. In three seeds of four puts
-// of one block, which flags are, are not delayed at all: a flag that overtakes its data shows best so.
+// Every atomic block of the packet goes its own way, late by a hash of what it is. In three seeds
+// of four puts of one block, which flags are, are not delayed at all: a flag that overtakes its
+// data shows best so.
 void Visibility::split(const Packet& packet) {
   emu::Buffer* buffer = buffer_of(packet);
   const std::uint64_t key = emu::combine64(emu::combine64(adversary_.seed, node_), put_key(packet));
@@ -71,9 +73,10 @@ void Visibility::split(const Packet& packet) {
     const auto room = static_cast<std::uint32_t>(block_bytes_ - address % block_bytes_);
     const std::uint32_t bytes = std::min(room, packet.bytes - done);
     const std::uint64_t hash = emu::combine64(key, address / block_bytes_);
-    const auto delay = flag && flags_fast_ ? 0
-                                           : static_cast<emu::Time>(
-                                                 hash % (static_cast<std::uint64_t>(adversary_.delay) + 1));
+    const auto delay =
+        flag && flags_fast_
+            ? 0
+            : static_cast<emu::Time>(hash % (static_cast<std::uint64_t>(adversary_.delay) + 1));
     if (done != 0) ++buffer->references;
     Packet& fragment =
         engine_.schedule(node_, node_, engine_.now() + delay, kBlockVisible).as<Packet>();

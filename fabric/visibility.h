@@ -1,5 +1,5 @@
-// When arrived bytes become visible at a device: atomic blocks, channel order, the adversary, completion
-// (design section 6, R9).
+// When arrived bytes become visible at a device: atomic blocks, channel order, the adversary,
+// completion (design section 6, R9).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ class VisibilitySink {
   virtual void on_acknowledge(const Packet& packet) = 0;
 };
 
-/// What the adversary may do (design section 6): delay blocks by at most `delay`, within the order rules.
+/// What the adversary may do (design section 6): delay blocks by at most `delay`, within the order
+/// rules.
 struct Adversary {
   bool on = false;
   std::uint64_t seed = 0;
@@ -37,7 +38,8 @@ class Visibility {
  public:
   /// `sources`: number of device ports of the topology; `channels`: per source device.
   Visibility(emu::Engine& engine, const Fabric& fabric, Memory& memory, VisibilitySink& sink,
-             NodeId node, std::uint32_t sources, std::uint32_t channels, const Adversary& adversary);
+             NodeId node, std::uint32_t sources, std::uint32_t channels,
+             const Adversary& adversary);
 
   /// The tail of `packet` arrived.
   void deliver(const Packet& packet);
@@ -48,8 +50,8 @@ class Visibility {
   std::size_t held() const { return held_count_; }
 
  private:
-  // Only for puts that the fast path cannot follow: unordered ones of several packets, first_fragment
-  // order, acknowledgement at reception.
+  // Only for puts that the fast path cannot follow: unordered ones of several packets,
+  // first_fragment order, acknowledgement at reception.
   struct Assembly {
     std::uint32_t received = 0;
     std::uint32_t visible = 0;

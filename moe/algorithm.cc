@@ -11,7 +11,8 @@
 namespace orrery::moe {
 
 namespace {
-// The one table that outlives runs: filled before main() by registration lines, read-only afterwards.
+// The one table that outlives runs: filled before main() by registration lines, read-only
+// afterwards.
 std::vector<AlgorithmEntry>& table() {
   static std::vector<AlgorithmEntry> entries;
   return entries;
@@ -35,8 +36,9 @@ const AlgorithmEntry& find_algorithm(const std::string& name) {
     if (entry.name == name) return entry;
     known.push_back(entry.name);
   }
-  throw emu::ConfigError("--algorithm", "", name,
-                         fmt::format("one of {}", fmt::join(known, ", ")) + emu::did_you_mean(name, known));
+  throw emu::ConfigError(
+      "--algorithm", "", name,
+      fmt::format("one of {}", fmt::join(known, ", ")) + emu::did_you_mean(name, known));
 }
 
 }  // namespace orrery::moe

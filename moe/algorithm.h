@@ -1,7 +1,9 @@
-// An algorithm: a layout of device memory, the programs of its operations, and how to check what they did.
+// An algorithm: a layout of device memory, the programs of its operations, and how to check what
+// they did.
 //
 // Adding one takes one file in moe/algorithms/ and its registration line:
-//   ORRERY_ALGORITHM(mine, "mine", "what it is, in a line", Mine, {{"option", "default", "help", {}}})
+//   ORRERY_ALGORITHM(mine, "mine", "what it is, in a line", Mine, {{"option", "default", "help",
+//   {}}})
 #pragma once
 
 #include <cstdint>
@@ -22,17 +24,18 @@ namespace orrery::moe {
 /// What a check of one device's operation found.
 struct Verdict {
   bool ok = true;
-  std::string what;            // the first difference, in words, if not ok
-  std::uint64_t digest = 0;    // over the operation's output bytes on this device; 0 if it has none
+  std::string what;          // the first difference, in words, if not ok
+  std::uint64_t digest = 0;  // over the operation's output bytes on this device; 0 if it has none
 };
 
-/// One run of an algorithm on all devices of this process. Programs of all its devices share the object:
-/// state that changes belongs into device memory.
+/// One run of an algorithm on all devices of this process. Programs of all its devices share the
+/// object: state that changes belongs into device memory.
 class Algorithm {
  public:
   virtual ~Algorithm() = default;
 
-  /// Does it move the rows of tokens? Then their size alone can rule a run out before any table is made.
+  /// Does it move the rows of tokens? Then their size alone can rule a run out before any table is
+  /// made.
   static constexpr bool kMovesRows = false;
 
   /// Names of the operations of one iteration, in the order in which a device runs them.
@@ -41,18 +44,24 @@ class Algorithm {
   virtual const Layout& layout() const = 0;
   /// Bytes that `device` will touch at most over the run: for the check against the host's memory.
   virtual std::uint64_t touched_bytes(std::uint32_t device) const = 0;
-  /// Payload that the operation must move in all of an iteration, in bytes: rows without any overhead.
+  /// Payload that the operation must move in all of an iteration, in bytes: rows without any
+  /// overhead.
   virtual std::uint64_t useful_bytes(std::uint32_t operation, std::uint32_t iteration) const = 0;
   /// Cores that run an operation; 0: all of the device.
-  virtual std::uint32_t cores(std::uint32_t /*operation*/, std::uint32_t /*iteration*/) const { return 0; }
+  virtual std::uint32_t cores(std::uint32_t /*operation*/, std::uint32_t /*iteration*/) const {
+    return 0;
+  }
 
   /// Before the first kernel: constants in the device's memory. Costs no virtual time.
   virtual void set_up(devices::DeviceProcess& /*device*/) {}
-  /// Before an iteration's first operation: its inputs in the device's memory. Costs no virtual time.
+  /// Before an iteration's first operation: its inputs in the device's memory. Costs no virtual
+  /// time.
   virtual void prepare(devices::DeviceProcess& device, std::uint32_t iteration) = 0;
   /// What each core runs.
-  virtual emu::Task program(devices::Core& core, std::uint32_t operation, std::uint32_t iteration) = 0;
-  /// When the device's kernel has ended: is its output right (R10)? Looks at this device's memory alone.
+  virtual emu::Task program(devices::Core& core, std::uint32_t operation,
+                            std::uint32_t iteration) = 0;
+  /// When the device's kernel has ended: is its output right (R10)? Looks at this device's memory
+  /// alone.
   virtual Verdict verify(devices::DeviceProcess& device, std::uint32_t operation,
                          std::uint32_t iteration) = 0;
 };
@@ -72,14 +81,13 @@ const AlgorithmEntry& find_algorithm(const std::string& name);
 /// Called by the registration line.
 bool register_algorithm(AlgorithmEntry entry);
 
-#define ORRERY_ALGORITHM(id, name, description, Type, ...)                                      \
-  extern const bool orrery_algorithm_##id;                                                      \
-  const bool orrery_algorithm_##id = ::orrery::moe::register_algorithm(                         \
-      {name, description, std::vector<::orrery::moe::OptionSpec>(__VA_ARGS__),                  \
-       Type::kMovesRows,                                                                        \
-       [](const ::orrery::moe::Problem& problem, const ::orrery::moe::Options& options)         \
-           -> std::unique_ptr<::orrery::moe::Algorithm> {                                       \
-         return std::make_unique<Type>(problem, options);                                       \
+#define ORRERY_ALGORITHM(id, name, description, Type, ...)                                       \
+  extern const bool orrery_algorithm_##id;                                                       \
+  const bool orrery_algorithm_##id = ::orrery::moe::register_algorithm(                          \
+      {name, description, std::vector<::orrery::moe::OptionSpec>(__VA_ARGS__), Type::kMovesRows, \
+       [](const ::orrery::moe::Problem& problem,                                                 \
+          const ::orrery::moe::Options& options) -> std::unique_ptr<::orrery::moe::Algorithm> {  \
+         return std::make_unique<Type>(problem, options);                                        \
        }});
 
 }  // namespace orrery::moe

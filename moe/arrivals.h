@@ -27,17 +27,21 @@ class Arrivals {
     rows_.resize(first_.back());
     std::vector<std::uint64_t> next(first_.begin(), first_.end() - 1);
     for (std::uint32_t device = 0; device < table.devices(); ++device) {
-      table.for_each_entry(device, [&](std::uint32_t token, std::uint32_t k, std::uint32_t expert, float) {
-        rows_[next[expert]++] = {device, token, k};
-      });
+      table.for_each_entry(device,
+                           [&](std::uint32_t token, std::uint32_t k, std::uint32_t expert, float) {
+                             rows_[next[expert]++] = {device, token, k};
+                           });
     }
   }
 
   std::span<const RowTag> rows(std::uint32_t expert) const {
-    return {rows_.data() + first_[expert], static_cast<std::size_t>(first_[expert + 1] - first_[expert])};
+    return {rows_.data() + first_[expert],
+            static_cast<std::size_t>(first_[expert + 1] - first_[expert])};
   }
   /// Rows of experts [first, last).
-  std::uint64_t count(std::uint32_t first, std::uint32_t last) const { return first_[last] - first_[first]; }
+  std::uint64_t count(std::uint32_t first, std::uint32_t last) const {
+    return first_[last] - first_[first];
+  }
 
  private:
   std::vector<std::uint64_t> first_;

@@ -31,7 +31,8 @@ struct Coefficients {
   float offset[kTable];
 };
 
-// Round to nearest even of a float that is no NaN; without that case the loop below vectorises well.
+// Round to nearest even of a float that is no NaN; without that case the loop below vectorises
+// well.
 std::uint16_t round_finite(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);

@@ -19,8 +19,8 @@ class Layout {
   fabric::Address flat(std::uint64_t bytes) { return add({bytes, 0, false}); }
   /// Large and written from end to end.
   fabric::Address dense(std::uint64_t bytes) { return add({bytes, 0, true}); }
-  /// `count` rows of `row_bytes`, written and read one by one, each costing memory only while it is live. A
-  /// row that is large by itself gains nothing from that and lies flat.
+  /// `count` rows of `row_bytes`, written and read one by one, each costing memory only while it is
+  /// live. A row that is large by itself gains nothing from that and lies flat.
   fabric::Address rows(std::uint64_t count, std::uint64_t row_bytes) {
     constexpr std::uint64_t kLargeRow = 1 << 20;
     if (row_bytes > kLargeRow) return dense(count * row_bytes);

@@ -163,8 +163,8 @@ void Measurement::finish(std::uint32_t iterations, Result& result) {
       const emu::Time time = operation.path.parts[part];
       if (time != 0) (*out.mutable_breakdown_us())[parts[part]] = emu::to_us(time);
     }
-    const auto cores = static_cast<double>(
-        processes.sum(static_cast<std::int64_t>(operation.cores)));
+    const auto cores =
+        static_cast<double>(processes.sum(static_cast<std::int64_t>(operation.cores)));
     for (std::size_t i = 0; i < operation.core_time.size(); ++i) {
       const emu::Time sum = processes.sum(operation.core_time[i]);
       if (sum == 0) continue;
@@ -173,7 +173,8 @@ void Measurement::finish(std::uint32_t iterations, Result& result) {
     }
     out.set_bytes_useful(static_cast<double>(algorithm_.useful_bytes(index, 0)));
     out.set_bytes_on_wire(
-        static_cast<double>(processes.sum(static_cast<std::int64_t>(operation.wire_bytes))) / iterations);
+        static_cast<double>(processes.sum(static_cast<std::int64_t>(operation.wire_bytes))) /
+        iterations);
   }
   fill_counters(cluster_, result);
   fill_links(cluster_, result);

@@ -12,8 +12,8 @@
 
 namespace orrery::moe {
 
-/// Takes an iteration's records as soon as every device has ended it and keeps what the result needs: causal
-/// records live no longer than their iteration.
+/// Takes an iteration's records as soon as every device has ended it and keeps what the result
+/// needs: causal records live no longer than their iteration.
 class Measurement {
  public:
   Measurement(devices::Cluster& cluster, const Algorithm& algorithm);

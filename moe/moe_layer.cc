@@ -78,7 +78,8 @@ void MoeLayer::prepare(DeviceProcess& device, std::uint32_t iteration) {
     const auto ids = table.ids(device.rank(), token);
     const auto weights = table.weights(device.rank(), token);
     const std::uint64_t first = std::uint64_t{token} * problem_.top_k();
-    std::memcpy(memory.view(ids_ + first * 4, ids.size_bytes()).data(), ids.data(), ids.size_bytes());
+    std::memcpy(memory.view(ids_ + first * 4, ids.size_bytes()).data(), ids.data(),
+                ids.size_bytes());
     std::memcpy(memory.view(weights_ + first * 4, weights.size_bytes()).data(), weights.data(),
                 weights.size_bytes());
   }
@@ -86,22 +87,27 @@ void MoeLayer::prepare(DeviceProcess& device, std::uint32_t iteration) {
 
 emu::Task MoeLayer::program(Core& core, std::uint32_t operation, std::uint32_t iteration) {
   switch (operation) {
-    case kDispatch: return dispatch(core, iteration);
-    case kExperts: return run_experts(core, iteration);
-    default: return combine(core, iteration);
+    case kDispatch:
+      return dispatch(core, iteration);
+    case kExperts:
+      return run_experts(core, iteration);
+    default:
+      return combine(core, iteration);
   }
 }
 
-// Grouped GEMMs of the routed experts and, on the same device, the shared ones over its own tokens: the
-// longer of the matrix units' time and the time to read every weight once (int8) from memory.
+// Grouped GEMMs of the routed experts and, on the same device, the shared ones over its own tokens:
+// the longer of the matrix units' time and the time to read every weight once (int8) from memory.
 emu::Time MoeLayer::expert_time(std::uint32_t device, std::uint32_t iteration) const {
   const Workload& workload = problem_.workload;
   const double weights = 3.0 * workload.hidden() * workload.expert_intermediate();
   const double shared_weights =
       3.0 * workload.hidden() * workload.shared_experts() *
-      (workload.has_shared_intermediate() ? workload.shared_intermediate() : workload.expert_intermediate());
+      (workload.has_shared_intermediate() ? workload.shared_intermediate()
+                                          : workload.expert_intermediate());
   double active = 0;
-  for (std::uint32_t e = problem_.placement.begin(device); e < problem_.placement.end(device); ++e) {
+  for (std::uint32_t e = problem_.placement.begin(device); e < problem_.placement.end(device);
+       ++e) {
     active += problem_.arrivals[iteration].rows(e).empty() ? 0 : 1;
   }
   const double flop = 2.0 * (weights * static_cast<double>(rows(device, iteration)) +
@@ -111,7 +117,8 @@ emu::Time MoeLayer::expert_time(std::uint32_t device, std::uint32_t iteration) c
                   problem_.costs.hbm.serialisation(static_cast<std::uint64_t>(bytes)));
 }
 
-// Each row's output takes the place of its input: dispatched rows are given up as they are consumed.
+// Each row's output takes the place of its input: dispatched rows are given up as they are
+// consumed.
 void MoeLayer::apply_experts(Core& core) {
   fabric::Memory& memory = core.memory();
   struct Row {
@@ -138,7 +145,8 @@ void MoeLayer::apply_experts(Core& core) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const Row& row = rows[i];
       std::memcpy(payload.data(), row.bytes, payload.size());
-      const std::span<std::uint16_t> out(reinterpret_cast<std::uint16_t*>(row.bytes), problem_.hidden());
+      const std::span<std::uint16_t> out(reinterpret_cast<std::uint16_t*>(row.bytes),
+                                         problem_.hidden());
       if (precision_ == Precision::kInt8) {
         problem_.experts.apply(row.expert, as_elements<std::int8_t>(payload), row.scale, out);
       } else {
@@ -174,14 +182,16 @@ Verdict MoeLayer::verify_dispatch(DeviceProcess& device, std::uint32_t iteration
       verdict.what =
           fmt::format("expert {} reports {} rows, routing sent {}", expert, count, expected.size());
     }
-    for (std::uint32_t i = 0; i < expected.size(); ++i) rows.push_back({expert, i, expected[i], {}, {}});
+    for (std::uint32_t i = 0; i < expected.size(); ++i)
+      rows.push_back({expert, i, expected[i], {}, {}});
   }
 #pragma omp parallel for num_threads(problem_.threads) schedule(static)
   for (std::size_t row = 0; row < rows.size(); ++row) {
     ReceivedRow& received = rows[row];
     received.tag = memory.load<RowTag>(tag(row));
-    received.row = SentRow::of(memory.view(expanded(row), payload_bytes_),
-                               precision_ == Precision::kInt8 ? memory.load<float>(scale(row)) : 0.0f);
+    received.row =
+        SentRow::of(memory.view(expanded(row), payload_bytes_),
+                    precision_ == Precision::kInt8 ? memory.load<float>(scale(row)) : 0.0f);
   }
   emu::RunningDigest digest;
   for (const ReceivedRow& received : rows) {
@@ -192,13 +202,15 @@ Verdict MoeLayer::verify_dispatch(DeviceProcess& device, std::uint32_t iteration
     if (received.tag != want) {
       verdict.ok = false;
       verdict.what = fmt::format(
-          "expert {} row {}: tag says device {} token {} k {}, routing sent device {} token {} k {}",
+          "expert {} row {}: tag says device {} token {} k {}, routing sent device {} token {} k "
+          "{}",
           received.expert, received.index, received.tag.source, received.tag.token, received.tag.k,
           want.source, want.token, want.k);
     } else if (received.row != sent.row(want.source, want.token)) {
       verdict.ok = false;
-      verdict.what = fmt::format("expert {} row {} (device {} token {} k {}): its bytes differ from those sent",
-                                 received.expert, received.index, want.source, want.token, want.k);
+      verdict.what = fmt::format(
+          "expert {} row {} (device {} token {} k {}): its bytes differ from those sent",
+          received.expert, received.index, want.source, want.token, want.k);
     }
   }
   verdict.digest = digest.value();
@@ -214,7 +226,8 @@ const SentRows& MoeLayer::sent_rows(std::uint32_t iteration) {
   return *kept;
 }
 
-// The output equals the dense reference, bit for bit: the reduction order is defined (ascending k, fp32).
+// The output equals the dense reference, bit for bit: the reduction order is defined (ascending k,
+// fp32).
 Verdict MoeLayer::verify_combine(DeviceProcess& device, std::uint32_t iteration) {
   Verdict verdict;
   const fabric::Memory& memory = device.memory();

@@ -1,5 +1,6 @@
-// What every dispatch/combine algorithm shares: the layer's buffers, its inputs, the experts between dispatch
-// and combine, and the checks of both (R10). An algorithm adds its windows and the two programs.
+// What every dispatch/combine algorithm shares: the layer's buffers, its inputs, the experts
+// between dispatch and combine, and the checks of both (R10). An algorithm adds its windows and the
+// two programs.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,9 @@ class MoeLayer : public Algorithm {
   enum Operation : std::uint32_t { kDispatch, kExperts, kCombine };
   static constexpr bool kMovesRows = true;
 
-  std::vector<std::string> operations() const override { return {"dispatch", "experts", "combine"}; }
+  std::vector<std::string> operations() const override {
+    return {"dispatch", "experts", "combine"};
+  }
   const Layout& layout() const override { return layout_; }
   std::uint64_t touched_bytes(std::uint32_t device) const override;
   std::uint64_t useful_bytes(std::uint32_t operation, std::uint32_t iteration) const override;
@@ -42,29 +45,37 @@ class MoeLayer : public Algorithm {
   virtual emu::Task combine(devices::Core& core, std::uint32_t iteration) = 0;
 
   // --- Sizes ---
-  std::uint32_t payload_bytes() const { return payload_bytes_; }      // of a dispatched row
-  /// Distance of rows of windows, expanded rows and outputs. All the same, so that a row moves from one to
-  /// the next in place: long enough for a dispatched row with 32 bytes beside it and for an output.
+  std::uint32_t payload_bytes() const { return payload_bytes_; }  // of a dispatched row
+  /// Distance of rows of windows, expanded rows and outputs. All the same, so that a row moves from
+  /// one to the next in place: long enough for a dispatched row with 32 bytes beside it and for an
+  /// output.
   std::uint64_t row_stride() const {
-    return align_up(std::max<std::uint64_t>(align_up(payload_bytes_, 32) + 32, output_row_bytes()), 512);
+    return align_up(std::max<std::uint64_t>(align_up(payload_bytes_, 32) + 32, output_row_bytes()),
+                    512);
   }
   std::uint32_t output_row_bytes() const { return 2 * problem_.hidden(); }  // bf16
-  std::uint32_t local_experts(std::uint32_t device) const { return problem_.placement.count(device); }
+  std::uint32_t local_experts(std::uint32_t device) const {
+    return problem_.placement.count(device);
+  }
   std::uint32_t max_local_experts() const { return problem_.placement.max_local(); }
   std::uint32_t tokens(std::uint32_t device, std::uint32_t iteration) const {
     return problem_.tables[iteration].tokens(device);
   }
   std::uint64_t rows(std::uint32_t device, std::uint32_t iteration) const;
 
-  // --- Buffers of a device. Rows of expanded, scales, tags and outputs: by local expert, then source, then
-  // the order in which the source lists them. ---
-  fabric::Address input(std::uint32_t token) const { return input_ + std::uint64_t{token} * output_row_bytes(); }
+  // --- Buffers of a device. Rows of expanded, scales, tags and outputs: by local expert, then
+  // source, then the order in which the source lists them. ---
+  fabric::Address input(std::uint32_t token) const {
+    return input_ + std::uint64_t{token} * output_row_bytes();
+  }
   fabric::Address ids() const { return ids_; }          // int32 [token][k], -1 masked
   fabric::Address weights() const { return weights_; }  // float [token][k]
   fabric::Address expanded(std::uint64_t row) const { return expanded_ + row * row_stride(); }
   fabric::Address scale(std::uint64_t row) const { return scales_ + row * sizeof(float); }
   fabric::Address tag(std::uint64_t row) const { return tags_ + row * sizeof(RowTag); }
-  fabric::Address expert_rows(std::uint32_t local) const { return expert_rows_ + local * std::uint64_t{4}; }
+  fabric::Address expert_rows(std::uint32_t local) const {
+    return expert_rows_ + local * std::uint64_t{4};
+  }
   fabric::Address expert_output(std::uint64_t row) const { return outputs_ + row * row_stride(); }
   /// A token's combined row takes the place of its input row.
   fabric::Address output(std::uint32_t token) const { return input(token); }

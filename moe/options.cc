@@ -36,10 +36,11 @@ void Options::set(const std::string& name, const std::string& value) {
   if (it == options_.end()) {
     std::vector<std::string> known;
     for (const auto& [each, option] : options_) known.push_back(each);
-    throw emu::ConfigError("--set", path_of(name), value,
-                           known.empty() ? "no option: this algorithm has none"
-                                         : fmt::format("one of this algorithm's options: {}", fmt::join(known, ", ")) +
-                                               emu::did_you_mean(name, known));
+    throw emu::ConfigError(
+        "--set", path_of(name), value,
+        known.empty() ? "no option: this algorithm has none"
+                      : fmt::format("one of this algorithm's options: {}", fmt::join(known, ", ")) +
+                            emu::did_you_mean(name, known));
   }
   const auto& choices = it->second.choices;
   if (!choices.empty() && std::find(choices.begin(), choices.end(), value) == choices.end()) {
@@ -61,7 +62,8 @@ std::vector<std::uint64_t> Options::numbers(const std::string& name, std::uint64
                                             std::uint64_t max) const {
   std::vector<std::uint64_t> values;
   std::istringstream in(text(name));
-  for (std::string item; std::getline(in, item, ',');) values.push_back(parse(name, item, min, max));
+  for (std::string item; std::getline(in, item, ',');)
+    values.push_back(parse(name, item, min, max));
   return values;
 }
 

@@ -1,4 +1,5 @@
-// What an algorithm is asked to do: sizes, who owns which expert, and the routing of every iteration.
+// What an algorithm is asked to do: sizes, who owns which expert, and the routing of every
+// iteration.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ struct Problem {
   std::uint32_t token_bound;  // largest token count of any device: what buffers are made for
   std::uint32_t iterations;
   std::uint64_t seed;
-  int threads;                // for host arithmetic
+  int threads;  // for host arithmetic
   ExpertPlacement placement;
   std::vector<RoutingTable> tables;  // by iteration
   std::vector<Arrivals> arrivals;    // by iteration: the tables seen from the experts

@@ -55,7 +55,8 @@ Problem make_problem(const RunConfig& config, const devices::Costs& costs) {
           placement,
           std::move(tables),
           std::move(arrivals),
-          Experts(config.workload, config.seed, real ? ExpertKind::kSwiGlu : ExpertKind::kCheapTransform)};
+          Experts(config.workload, config.seed,
+                  real ? ExpertKind::kSwiGlu : ExpertKind::kCheapTransform)};
 }
 
 // What one process collects while devices run.
@@ -99,7 +100,8 @@ class Driver {
     for (std::uint32_t iteration = 0; iteration < config_.iterations; ++iteration) {
       for (std::uint32_t operation = 0; operation < operations_; ++operation) {
         for_each_local([&](DeviceProcess& device) {
-          device.start_stream(stream(device, iteration, iteration + 1, operation, operation + 1), start);
+          device.start_stream(stream(device, iteration, iteration + 1, operation, operation + 1),
+                              start);
         });
         std::string hang = cluster_.run();
         if (!hang.empty()) return hang;
@@ -113,7 +115,9 @@ class Driver {
   Measurement& measurement() { return measurement_; }
   /// The iteration that the devices of this process are in, on average.
   std::uint64_t iteration() const {
-    return local_ == 0 ? 0 : std::min<std::uint64_t>(kernels_ended_ / (local_ * operations_), config_.iterations - 1);
+    return local_ == 0 ? 0
+                       : std::min<std::uint64_t>(kernels_ended_ / (local_ * operations_),
+                                                 config_.iterations - 1);
   }
 
  private:
@@ -125,8 +129,9 @@ class Driver {
   }
 
   // A device's kernels one after the other: no barrier between devices.
-  emu::Task stream(DeviceProcess& device, std::uint32_t first_iteration, std::uint32_t last_iteration,
-                   std::uint32_t first_operation, std::uint32_t last_operation) {
+  emu::Task stream(DeviceProcess& device, std::uint32_t first_iteration,
+                   std::uint32_t last_iteration, std::uint32_t first_operation,
+                   std::uint32_t last_operation) {
     emu::RandomStream late(config_.seed, device.rank(), "late start");
     const auto jitter = static_cast<std::uint64_t>(emu::from_ns(config_.workload.jitter_ns()));
     for (std::uint32_t iteration = first_iteration; iteration < last_iteration; ++iteration) {
@@ -189,10 +194,11 @@ class Driver {
 
 std::string describe(const fabric::TornRead& torn, std::uint32_t reader, std::uint32_t writer) {
   return fmt::format(
-      "torn read on device {}: core {} took {} bytes at {:#x} as complete at {:.3f} us, but a put by device "
+      "torn read on device {}: core {} took {} bytes at {:#x} as complete at {:.3f} us, but a put "
+      "by device "
       "{} core {} (issued at {:.3f} us) was visible only at {:.3f} us",
-      reader, torn.reader_core, torn.bytes, torn.address, emu::to_us(torn.read), writer, torn.writer_core,
-      emu::to_us(torn.issued), emu::to_us(torn.visible));
+      reader, torn.reader_core, torn.bytes, torn.address, emu::to_us(torn.read), writer,
+      torn.writer_core, emu::to_us(torn.issued), emu::to_us(torn.visible));
 }
 
 // Failures of all processes in rank order, which is device order; and the digest of all outputs.
@@ -223,7 +229,8 @@ void collect(Cluster& cluster, const Collected& collected, Result& result) {
   result.set_verified(total == 0);
   for (std::size_t i = 0; i < all.size() && i < kFailuresListed; ++i) result.add_failures(all[i]);
   if (total > static_cast<std::uint64_t>(result.failures_size())) {
-    result.add_failures(fmt::format("{} more", total - static_cast<std::uint64_t>(result.failures_size())));
+    result.add_failures(
+        fmt::format("{} more", total - static_cast<std::uint64_t>(result.failures_size())));
   }
 
   std::vector<std::uint64_t> digests(collected.digests.size(), 0);
@@ -282,8 +289,8 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
   Driver driver(config, cluster, *algorithm);
   if (config.progress) {
     cluster.engine().set_progress([&config, &driver](emu::Time now) {
-      config.progress(fmt::format("iteration {} of {}, virtual time {:.1f} us", driver.iteration() + 1,
-                                  config.iterations, emu::to_us(now)));
+      config.progress(fmt::format("iteration {} of {}, virtual time {:.1f} us",
+                                  driver.iteration() + 1, config.iterations, emu::to_us(now)));
     });
   }
   outcome.hang = driver.run();
@@ -300,7 +307,8 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
   collect(cluster, driver.collected(), result);
   if (!outcome.hang.empty()) {
     // What went wrong before may well be why.
-    for (const std::string& failure : result.failures()) outcome.hang += "before that: " + failure + "\n";
+    for (const std::string& failure : result.failures())
+      outcome.hang += "before that: " + failure + "\n";
     result.set_verified(false);
   } else {
     driver.measurement().finish(config.iterations, result);
@@ -317,7 +325,8 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
   host.set_events(static_cast<double>(cluster.executed_events()));
   host.set_wall_seconds(seconds_since(begin));
   host.set_events_per_second(host.events() / host.wall_seconds());
-  host.set_peak_rss_mib(static_cast<double>(processes.max(static_cast<std::int64_t>(peak_rss_mib()))));
+  host.set_peak_rss_mib(
+      static_cast<double>(processes.max(static_cast<std::int64_t>(peak_rss_mib()))));
   return outcome;
 }
 

@@ -29,7 +29,8 @@ struct RunConfig {
   double max_virtual_ms = 0;  // 0: no limit
   int threads = 1;
   std::string transport = "auto";
-  devices::Overrides settings;  // all of --set; those of the machine and workload are applied already
+  devices::Overrides
+      settings;  // all of --set; those of the machine and workload are applied already
   std::function<void(const std::string&)> progress;  // a line now and then; may be empty
 };
 
@@ -39,8 +40,9 @@ struct RunOutcome {
   std::string hang;
 };
 
-/// Collective over `processes`; every process gets the same result (R4), the host section aside. Throws
-/// ConfigError before any work when sizes do not fit (each process the same), TransportError.
+/// Collective over `processes`; every process gets the same result (R4), the host section aside.
+/// Throws ConfigError before any work when sizes do not fit (each process the same),
+/// TransportError.
 RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config);
 
 }  // namespace orrery::moe

@@ -6,7 +6,8 @@
 
 namespace orrery::moe {
 
-float encode_row(std::span<const std::uint16_t> row, Precision precision, std::span<std::byte> out) {
+float encode_row(std::span<const std::uint16_t> row, Precision precision,
+                 std::span<std::byte> out) {
   if (precision == Precision::kInt8) {
     return quantise_int8(row, {reinterpret_cast<std::int8_t*>(out.data()), row.size()});
   }

@@ -13,7 +13,8 @@
 
 namespace orrery::moe {
 
-/// Writes the payload of an input row to `out` (row_bytes() of `precision`); returns its scale (0 for bf16).
+/// Writes the payload of an input row to `out` (row_bytes() of `precision`); returns its scale (0
+/// for bf16).
 float encode_row(std::span<const std::uint16_t> row, Precision precision, std::span<std::byte> out);
 
 /// A payload and its scale, by a 128-bit digest of the bytes.
@@ -30,8 +31,8 @@ struct SentRow {
 class SentRows {
  public:
   /// Regenerates every token of `table` once, on `threads` threads.
-  SentRows(const RoutingTable& table, std::uint64_t seed, std::uint32_t iteration, std::uint32_t hidden,
-           Precision precision, int threads);
+  SentRows(const RoutingTable& table, std::uint64_t seed, std::uint32_t iteration,
+           std::uint32_t hidden, Precision precision, int threads);
 
   std::uint32_t iteration() const { return iteration_; }
   const SentRow& row(std::uint32_t device, std::uint32_t token) const {

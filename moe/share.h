@@ -12,7 +12,8 @@ struct Share {
   std::uint32_t size() const { return end - begin; }
 };
 
-/// The `index`-th of `parts` shares of `total` things; the first total % parts shares have one more.
+/// The `index`-th of `parts` shares of `total` things; the first total % parts shares have one
+/// more.
 inline Share share(std::uint32_t total, std::uint32_t parts, std::uint32_t index) {
   const std::uint32_t base = total / parts;
   const std::uint32_t extra = total % parts;

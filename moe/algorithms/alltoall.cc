@@ -1,4 +1,5 @@
-// All-to-all by shifts: in step s every device puts to the one s further on, so that no two put to the same.
+// All-to-all by shifts: in step s every device puts to the one s further on, so that no two put to
+// the same.
 #include "moe/algorithms/exchange_benchmark.h"
 
 namespace orrery::moe {
@@ -7,9 +8,10 @@ namespace {
 
 class AllToAll final : public ExchangeBenchmark {
  public:
-  // Two buffers are enough: nobody begins iteration i+2 before everyone has ended iteration i, since
-  // iteration i+1 needs a flag from everyone.
-  AllToAll(const Problem& problem, const Options& options) : ExchangeBenchmark(problem, options, 2) {
+  // Two buffers are enough: nobody begins iteration i+2 before everyone has ended iteration i,
+  // since iteration i+1 needs a flag from everyone.
+  AllToAll(const Problem& problem, const Options& options)
+      : ExchangeBenchmark(problem, options, 2) {
     make_layout(problem.devices - 1);
   }
 
@@ -29,7 +31,7 @@ class AllToAll final : public ExchangeBenchmark {
 
 }  // namespace
 
-ORRERY_ALGORITHM(alltoall, "alltoall", "every device puts to every other one, in shift order", AllToAll,
-                 {{"bytes", "14336", "bytes per pair", {}}, completion_option()})
+ORRERY_ALGORITHM(alltoall, "alltoall", "every device puts to every other one, in shift order",
+                 AllToAll, {{"bytes", "14336", "bytes per pair", {}}, completion_option()})
 
 }  // namespace orrery::moe

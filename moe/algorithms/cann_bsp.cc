@@ -1,12 +1,13 @@
-// CANN MoeDistributeDispatch v2 and MoeDistributeCombine v2: push into windows per (source, expert), phases
-// of all cores with SyncAll between them, one status per (expert, source), no network fences.
+// CANN MoeDistributeDispatch v2 and MoeDistributeCombine v2: push into windows per (source,
+// expert), phases of all cores with SyncAll between them, one status per (expert, source), no
+// network fences.
 //
-// Sources: hicann/ops-transformer, mc2/moe_distribute_dispatch_v2 and mc2/moe_distribute_combine_v2 (kernels
-// and design text), as read for this project.
+// Sources: hicann/ops-transformer, mc2/moe_distribute_dispatch_v2 and mc2/moe_distribute_combine_v2
+// (kernels and design text), as read for this project.
+#include <fmt/format.h>
+
 #include <array>
 #include <cstring>
-
-#include <fmt/format.h>
 
 #include "moe/moe_layer.h"
 #include "moe/reduce.h"
@@ -21,9 +22,9 @@ using devices::Core;
 using devices::PutHandle;
 using devices::Slots;
 
-// Vector passes of the kernels, counted in their inner loops: quantisation (widen, abs, reduce max, scale,
-// narrow twice), position of an entry and rows of an expert (subtract, abs, min with 1, sum), weighted sum
-// (widen, multiply, add) and the final cast.
+// Vector passes of the kernels, counted in their inner loops: quantisation (widen, abs, reduce max,
+// scale, narrow twice), position of an entry and rows of an expert (subtract, abs, min with 1,
+// sum), weighted sum (widen, multiply, add) and the final cast.
 constexpr int kQuantisePasses = 6;
 constexpr int kCountPasses = 4;
 constexpr int kAccumulatePasses = 3;
@@ -76,7 +77,8 @@ class CannBsp final : public MoeLayer {
     combine_slot_bytes_ = align_up(output_row_bytes(), 512);
     const std::uint64_t entries = std::uint64_t{problem.token_bound} * problem.top_k();
     // A token may name an expert several times only where the gate allows it.
-    list_rows_ = problem.token_bound * (problem.workload.gate().allow_duplicates() ? problem.top_k() : 1);
+    list_rows_ =
+        problem.token_bound * (problem.workload.gate().allow_duplicates() ? problem.top_k() : 1);
     half_rows_ = problem.devices * experts * list_rows_;
     status_half_bytes_ = align_up(problem.devices * experts * sizeof(Status), 512);
     arrived_half_bytes_ = align_up(entries * sizeof(Arrived), 512);
@@ -111,11 +113,14 @@ class CannBsp final : public MoeLayer {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
   // --- Layout ---
-  fabric::Address slot(std::uint32_t half, std::uint32_t source, std::uint32_t local, std::uint32_t n) const {
+  fabric::Address slot(std::uint32_t half, std::uint32_t source, std::uint32_t local,
+                       std::uint32_t n) const {
     const std::uint64_t list = std::uint64_t{source} * max_local_experts() + local;
     return window_ + (half * half_rows_ + list * list_rows_ + n) * row_stride();
   }
-  fabric::Address trailer(fabric::Address slot) const { return slot + align_up(payload_bytes(), 32); }
+  fabric::Address trailer(fabric::Address slot) const {
+    return slot + align_up(payload_bytes(), 32);
+  }
   fabric::Address status(std::uint32_t half, std::uint32_t index) const {
     return status_ + half * status_half_bytes_ + std::uint64_t{index} * sizeof(Status);
   }
@@ -153,8 +158,8 @@ class CannBsp final : public MoeLayer {
     co_await copy_out(core, half);
   }
 
-  // Entries are split over the cores. Each row goes to its private slot at the expert's owner: the n-th row
-  // of this source for that expert.
+  // Entries are split over the cores. Each row goes to its private slot at the expert's owner: the
+  // n-th row of this source for that expert.
   emu::Task send_tokens(Core& core, std::uint32_t iteration, std::uint32_t half) {
     const std::uint32_t entries = tokens(core.rank(), iteration) * problem_.top_k();
     const Share mine = share(entries, core.count(), core.index());
@@ -166,7 +171,8 @@ class CannBsp final : public MoeLayer {
     }
     PutHandle in_flight[2];
     std::uint32_t turn = 0;
-    std::uint32_t encoded = kNone;  // token in the other buffer: the host need not quantise it again
+    std::uint32_t encoded =
+        kNone;  // token in the other buffer: the host need not quantise it again
     float scale = 0;
     for (std::uint32_t entry = mine.begin; entry < mine.end; ++entry) {
       if (ids[entry] < 0) continue;
@@ -179,7 +185,8 @@ class CannBsp final : public MoeLayer {
       co_await core.stream(output_row_bytes());
       const auto payload = core.memory().view(record, payload_bytes());
       if (tag.token == encoded) {
-        std::memcpy(payload.data(), core.memory().view(buffer(core, turn ^ 1), payload_bytes()).data(),
+        std::memcpy(payload.data(),
+                    core.memory().view(buffer(core, turn ^ 1), payload_bytes()).data(),
                     payload.size());
       } else {
         scale = encode_row(core.memory().array<std::uint16_t>(input(tag.token), problem_.hidden()),
@@ -187,8 +194,9 @@ class CannBsp final : public MoeLayer {
         encoded = tag.token;
       }
       core.memory().store(trailer(record), Trailer{scale, tag, {}});
-      const emu::Time quantise =
-          precision_ == Precision::kInt8 ? kQuantisePasses * core.costs().vector(problem_.hidden()) : 0;
+      const emu::Time quantise = precision_ == Precision::kInt8
+                                     ? kQuantisePasses * core.costs().vector(problem_.hidden())
+                                     : 0;
       co_await core.compute(quantise + kCountPasses * core.costs().vector(entry));
 
       std::uint32_t n = sent[expert]++;
@@ -204,8 +212,8 @@ class CannBsp final : public MoeLayer {
     co_await core.wait_local(in_flight[1]);
   }
 
-  // After SyncAll every core's rows are issued, so a status that is issued now is visible after them: all
-  // cores of a device share one ordered channel to each peer.
+  // After SyncAll every core's rows are issued, so a status that is issued now is visible after
+  // them: all cores of a device share one ordered channel to each peer.
   emu::Task set_status(Core& core, std::uint32_t iteration, std::uint32_t half) {
     const std::uint32_t entries = tokens(core.rank(), iteration) * problem_.top_k();
     const auto ids = core.memory().array<std::int32_t>(this->ids(), entries);
@@ -218,7 +226,9 @@ class CannBsp final : public MoeLayer {
     co_await core.compute(mine.size() * kCountPasses * core.costs().vector(entries));
     if (sabotage_ != "skip-syncall") co_await core.barrier();
     for (std::uint32_t expert = mine.begin; expert < mine.end; ++expert) {
-      if (sabotage_ == "drop-status" && core.rank() == 0 && expert == problem_.placement.experts() - 1) continue;
+      if (sabotage_ == "drop-status" && core.rank() == 0 &&
+          expert == problem_.placement.experts() - 1)
+        continue;
       const std::uint32_t owner = problem_.placement.owner(expert);
       const std::uint32_t index =
           problem_.placement.local_index(expert) * problem_.devices + core.rank();
@@ -234,8 +244,7 @@ class CannBsp final : public MoeLayer {
     const Share mine = share(lists, core.count(), core.index());
     const auto writer = [this, &core, mine](std::uint32_t slot) {
       const std::uint32_t index = mine.begin + slot;
-      const std::uint32_t expert =
-          problem_.placement.begin(core.rank()) + index / problem_.devices;
+      const std::uint32_t expert = problem_.placement.begin(core.rank()) + index / problem_.devices;
       return fmt::format("device {} core {} (status of expert {})", index % problem_.devices,
                          share_of(problem_.placement.experts(), core.count(), expert), expert);
     };
@@ -288,8 +297,8 @@ class CannBsp final : public MoeLayer {
     co_await reduce(core, iteration, half);
   }
 
-  // Every row goes back to its origin, followed by its own flag from the same core: one ordered channel.
-  // The start is rotated by rank, so that not all devices send to the first one at once.
+  // Every row goes back to its origin, followed by its own flag from the same core: one ordered
+  // channel. The start is rotated by rank, so that not all devices send to the first one at once.
   emu::Task send_outputs(Core& core, std::uint32_t half) {
     std::uint32_t rows = 0;
     for (std::uint32_t local = 0; local < local_experts(core.rank()); ++local) {
@@ -299,7 +308,8 @@ class CannBsp final : public MoeLayer {
     Arrived flag;
     flag.fill(1.0f);
     PutHandle last;
-    const auto rotation = static_cast<std::uint32_t>(std::uint64_t{core.rank()} * mine.size() / core.ranks());
+    const auto rotation =
+        static_cast<std::uint32_t>(std::uint64_t{core.rank()} * mine.size() / core.ranks());
     for (std::uint32_t i = 0; i < mine.size(); ++i) {
       const std::uint32_t row = mine.begin + (i + rotation) % mine.size();
       const auto origin = core.memory().load<RowTag>(tag(row));
@@ -312,9 +322,10 @@ class CannBsp final : public MoeLayer {
     co_await core.wait_local(last);
   }
 
-  // The arithmetic of reduce() at one go, when its time has passed: on the host a sum per process is enough.
-  void weighted_sum(Core& core, std::uint32_t half, std::uint32_t token, std::span<const std::int32_t> ids,
-                    std::span<const float> weights) {
+  // The arithmetic of reduce() at one go, when its time has passed: on the host a sum per process
+  // is enough.
+  void weighted_sum(Core& core, std::uint32_t half, std::uint32_t token,
+                    std::span<const std::int32_t> ids, std::span<const float> weights) {
     sum_.assign(problem_.hidden(), 0.0f);
     for (std::uint32_t k = 0; k < ids.size(); ++k) {
       if (ids[k] < 0) continue;
@@ -339,7 +350,8 @@ class CannBsp final : public MoeLayer {
       }
       const auto writer = [this, ids](std::uint32_t k) {
         const auto expert = static_cast<std::uint32_t>(ids[k]);
-        return fmt::format("device {} (row of expert {})", problem_.placement.owner(expert), expert);
+        return fmt::format("device {} (row of expert {})", problem_.placement.owner(expert),
+                           expert);
       };
       const devices::Predicate ready = sum_is_eight();
       co_await core.wait_until(slots, ready, writer);
@@ -375,10 +387,16 @@ class CannBsp final : public MoeLayer {
 
 }  // namespace
 
-ORRERY_ALGORITHM(cann_bsp, "cann-bsp", "CANN dispatch and combine v2: phases of all cores with SyncAll", CannBsp,
-                 {{"quantise", "int8", "dispatch payload: int8 with one scale per row, or bf16", {"int8", "bf16"}},
+ORRERY_ALGORITHM(cann_bsp, "cann-bsp",
+                 "CANN dispatch and combine v2: phases of all cores with SyncAll", CannBsp,
+                 {{"quantise",
+                   "int8",
+                   "dispatch payload: int8 with one scale per row, or bf16",
+                   {"int8", "bf16"}},
                   {"cores", "", "cores of each call in turn, e.g. 48,24; empty: all", {}},
-                  {"sabotage", "none", "break it on purpose, to see how that looks",
+                  {"sabotage",
+                   "none",
+                   "break it on purpose, to see how that looks",
                    {"none", "drop-status", "skip-syncall", "wrong-slot"}}})
 
 }  // namespace orrery::moe

@@ -9,7 +9,8 @@ namespace orrery::moe {
 
 using devices::Core;
 
-ExchangeBenchmark::ExchangeBenchmark(const Problem& problem, const Options& options, std::uint32_t rounds)
+ExchangeBenchmark::ExchangeBenchmark(const Problem& problem, const Options& options,
+                                     std::uint32_t rounds)
     : problem_(problem),
       bytes_(static_cast<std::uint32_t>(options.number("bytes", 1, std::uint64_t{1} << 30))),
       flush_(options.text("completion") == "flush"),
@@ -31,7 +32,8 @@ std::uint64_t ExchangeBenchmark::touched_bytes(std::uint32_t device) const {
 std::uint64_t ExchangeBenchmark::useful_bytes(std::uint32_t operation, std::uint32_t) const {
   if (operation != 0) return 0;
   std::uint64_t puts = 0;
-  for (std::uint32_t device = 0; device < problem_.devices; ++device) puts += targets(device).size();
+  for (std::uint32_t device = 0; device < problem_.devices; ++device)
+    puts += targets(device).size();
   return puts * bytes_;
 }
 
@@ -97,7 +99,8 @@ Verdict ExchangeBenchmark::verify(devices::DeviceProcess& device, std::uint32_t 
     if (verdict.ok &&
         !matches_pattern(problem_.seed, iteration, source, device.rank(), bytes, scratch_)) {
       verdict.ok = false;
-      verdict.what = fmt::format("the {} bytes from device {} are not what it sent", bytes_, source);
+      verdict.what =
+          fmt::format("the {} bytes from device {} are not what it sent", bytes_, source);
     }
     verdict.digest = emu::digest_bytes(bytes, verdict.digest);
   }

@@ -1,8 +1,8 @@
-// What p2p, ring and alltoall share: every device puts `bytes` to some peers and tells them with a flag. They
-// differ in who the peers are. With completion=flag each put is followed by its flag, and the operation ends
-// when the flags of those that put to a device are there. With completion=flush it ends at the sender, when
-// all its puts are acknowledged, and an operation of its own then sends the flags: what benchmarks time that
-// stop at a flush.
+// What p2p, ring and alltoall share: every device puts `bytes` to some peers and tells them with a
+// flag. They differ in who the peers are. With completion=flag each put is followed by its flag,
+// and the operation ends when the flags of those that put to a device are there. With
+// completion=flush it ends at the sender, when all its puts are acknowledged, and an operation of
+// its own then sends the flags: what benchmarks time that stop at a flush.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,9 @@ namespace orrery::moe {
 
 /// The option that all of them have.
 inline OptionSpec completion_option() {
-  return {"completion", "flag", "an operation ends when the flags have arrived, or when the sender's puts are flushed",
+  return {"completion",
+          "flag",
+          "an operation ends when the flags have arrived, or when the sender's puts are flushed",
           {"flag", "flush"}};
 }
 
@@ -37,7 +39,8 @@ class ExchangeBenchmark : public Algorithm {
                  std::uint32_t iteration) override;
 
  protected:
-  /// Peers that `device` puts to, in order of issue. The n-th put lands in slot n of the peer's buffer.
+  /// Peers that `device` puts to, in order of issue. The n-th put lands in slot n of the peer's
+  /// buffer.
   virtual std::vector<std::uint32_t> targets(std::uint32_t device) const = 0;
   /// The device whose put lands in slot n of `device`.
   virtual std::uint32_t source_of(std::uint32_t device, std::uint32_t slot) const = 0;
@@ -53,12 +56,15 @@ class ExchangeBenchmark : public Algorithm {
   fabric::Address in(std::uint32_t round, std::uint32_t slot) const {
     return in_ + (std::uint64_t{round} * max_slots_ + slot) * stride_;
   }
-  fabric::Address flag(std::uint32_t slot) const { return flags_ + slot * std::uint64_t{kFlagStride}; }
+  fabric::Address flag(std::uint32_t slot) const {
+    return flags_ + slot * std::uint64_t{kFlagStride};
+  }
   emu::Task put(devices::Core& core, std::uint32_t iteration);
   emu::Task signal(devices::Core& core, std::uint32_t iteration);
   emu::Task wait_for_flags(devices::Core& core, std::uint32_t iteration);
 
-  static constexpr std::uint32_t kFlagStride = 512;  // the largest atomic block of any shipped fabric
+  static constexpr std::uint32_t kFlagStride =
+      512;  // the largest atomic block of any shipped fabric
   std::uint32_t bytes_;
   bool flush_;
   std::uint32_t rounds_;

@@ -1,7 +1,7 @@
-// Point to point: the first device puts to the last one of the run (with two devices, to its neighbour).
-#include "moe/algorithms/exchange_benchmark.h"
-
+// Point to point: the first device puts to the last one of the run (with two devices, to its
+// neighbour).
 #include "emu/errors.h"
+#include "moe/algorithms/exchange_benchmark.h"
 
 namespace orrery::moe {
 
@@ -18,7 +18,8 @@ class PointToPoint final : public ExchangeBenchmark {
   }
 
  private:
-  static std::uint32_t pick(const Problem& problem, const Options& options, const std::string& name) {
+  static std::uint32_t pick(const Problem& problem, const Options& options,
+                            const std::string& name) {
     if (options.text(name) == "last") return problem.devices - 1;
     return static_cast<std::uint32_t>(options.number(name, 0, problem.devices - 1));
   }
@@ -35,7 +36,8 @@ class PointToPoint final : public ExchangeBenchmark {
 }  // namespace
 
 ORRERY_ALGORITHM(p2p, "p2p", "one put and its flag from one device to another", PointToPoint,
-                 {{"bytes", "14336", "bytes of the put", {}}, completion_option(),
+                 {{"bytes", "14336", "bytes of the put", {}},
+                  completion_option(),
                   {"source", "0", "device that puts", {}},
                   {"target", "last", "device that receives, or last", {}}})
 

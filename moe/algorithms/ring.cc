@@ -7,8 +7,8 @@ namespace {
 
 class Ring final : public ExchangeBenchmark {
  public:
-  // A device hears from its predecessor alone and may run ahead of its successor by the whole ring: so every
-  // iteration has a buffer of its own.
+  // A device hears from its predecessor alone and may run ahead of its successor by the whole ring:
+  // so every iteration has a buffer of its own.
   Ring(const Problem& problem, const Options& options)
       : ExchangeBenchmark(problem, options, problem.iterations) {
     make_layout(1);

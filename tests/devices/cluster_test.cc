@@ -12,7 +12,9 @@ namespace {
 
 using emu::Task;
 
-fabric::Topology topology_of(const Machine& machine) { return fabric::build_topology(machine.fabric(), "test"); }
+fabric::Topology topology_of(const Machine& machine) {
+  return fabric::build_topology(machine.fabric(), "test");
+}
 
 TEST(AssignProcesses, EqualBlocksOfRanks) {
   const fabric::Topology topology = topology_of(machine("cm384"));
@@ -41,10 +43,13 @@ TEST(AssignProcesses, EqualBlocksOfRanks) {
 TEST(AssignProcesses, SwitchesGoWithTheirFirstRankOrRoundRobin) {
   // tiny: devices 0..3, first-tier chips 4..7 (two nodes of two planes), second tier 8 and 9.
   const fabric::Topology topology = topology_of(machine("tiny"));
-  EXPECT_EQ(assign_processes(topology, {0, 1, 2, 3}, 4), (std::vector<int>{0, 1, 2, 3, 0, 0, 2, 2, 0, 1}));
-  EXPECT_EQ(assign_processes(topology, {0, 1, 2, 3}, 2), (std::vector<int>{0, 0, 1, 1, 0, 0, 1, 1, 0, 1}));
+  EXPECT_EQ(assign_processes(topology, {0, 1, 2, 3}, 4),
+            (std::vector<int>{0, 1, 2, 3, 0, 0, 2, 2, 0, 1}));
+  EXPECT_EQ(assign_processes(topology, {0, 1, 2, 3}, 2),
+            (std::vector<int>{0, 0, 1, 1, 0, 0, 1, 1, 0, 1}));
   // The first rank of node 0 is rank 2 here; device 1 takes no part.
-  EXPECT_EQ(assign_processes(topology, {2, 3, 0}, 3), (std::vector<int>{2, 0, 0, 1, 2, 2, 0, 0, 0, 1}));
+  EXPECT_EQ(assign_processes(topology, {2, 3, 0}, 3),
+            (std::vector<int>{2, 0, 0, 1, 2, 2, 0, 0, 0, 1}));
   // More processes than ranks.
   EXPECT_EQ(assign_processes(topology, {0, 2}, 4)[2], 2);
 }
@@ -63,7 +68,8 @@ TEST(Cluster, RanksSitOnTheirPorts) {
 // In a mesh of two dimensions packets travel through devices, also through those that run nothing.
 TEST(Cluster, DevicesWithoutARankPassPacketsOn) {
   const Machine mesh = machine_of(
-      "fabric { full_mesh { dimensions: [3, 3] links { latency_ns: 10 gb_per_s: 1 } links { latency_ns: 10 gb_per_s: 1 } } }"
+      "fabric { full_mesh { dimensions: [3, 3] links { latency_ns: 10 gb_per_s: 1 } links { "
+      "latency_ns: 10 gb_per_s: 1 } } }"
       "device { poll_ns: 0.001 }");
   Rig rig(mesh, 2, {}, "0,8");
   rig.memory(0).store(0, std::uint32_t{5});

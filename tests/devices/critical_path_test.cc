@@ -1,5 +1,5 @@
-// Paths that can be followed by hand on tiny: 10 bytes/ns everywhere, 500 ns per link, launch 1000 ns, issue
-// 100 ns, polls of 20 ns.
+// Paths that can be followed by hand on tiny: 10 bytes/ns everywhere, 500 ns per link, launch 1000
+// ns, issue 100 ns, polls of 20 ns.
 #include "devices/critical_path.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,8 @@ Path path_of(Rig& rig) {
   // Steps follow each other without gaps from the kernel's start to its end.
   EXPECT_EQ(out.steps.front().from, record.start);
   EXPECT_EQ(out.steps.back().to, record.end);
-  for (std::size_t i = 1; i < out.steps.size(); ++i) EXPECT_EQ(out.steps[i].from, out.steps[i - 1].to);
+  for (std::size_t i = 1; i < out.steps.size(); ++i)
+    EXPECT_EQ(out.steps[i].from, out.steps[i - 1].to);
   return out;
 }
 
@@ -52,7 +53,8 @@ Program put_and_flag() {
   };
 }
 Program wait_for_flag() {
-  return [](Core& core) -> Task { co_await core.wait_until(word_at(kFlag), word_equals(1), nobody); };
+  return
+      [](Core& core) -> Task { co_await core.wait_until(word_at(kFlag), word_equals(1), nobody); };
 }
 
 TEST(CriticalPath, FollowsAFlagToItsSender) {
@@ -62,8 +64,9 @@ TEST(CriticalPath, FollowsAFlagToItsSender) {
   ASSERT_EQ(rig.go(), "");
   const Path path = path_of(rig);
   EXPECT_EQ(path.rank, 1u);
-  // The flag took the other plane and was there first; it owes its visibility to the put: 409.6 ns in the
-  // pipe and 409.6 on the wire. Visible at 1000 + 100 + 819.2 + 1000 = 2919.2 ns; sweeps end every 20 ns.
+  // The flag took the other plane and was there first; it owes its visibility to the put: 409.6 ns
+  // in the pipe and 409.6 on the wire. Visible at 1000 + 100 + 819.2 + 1000 = 2919.2 ns; sweeps end
+  // every 20 ns.
   EXPECT_EQ(path.parts, (std::map<std::string, Time>{{"launch", ns(1000)},
                                                      {"issue", ns(100)},
                                                      {"serialisation", ns(819.2)},
@@ -85,18 +88,23 @@ TEST(CriticalPath, ALatePeerIsSo) {
 }
 
 TEST(CriticalPath, WhatHappenedBeforeTheOwnStartIsCutOff) {
-  // The receiver starts when the put is on the wire: 1000 + 100 + 409.6 + 409.6 ns, then 500 of 1000 ns.
+  // The receiver starts when the put is on the wire: 1000 + 100 + 409.6 + 409.6 ns, then 500 of
+  // 1000 ns.
   Rig rig(machine("tiny"), 2);
   rig.run(0, put_and_flag());
-  rig.run(1, [](Core& core) -> Task {
-    co_await core.compute(ns(500));
-    co_await core.wait_until(word_at(kFlag), word_equals(1), nobody);
-  }, 1, ns(2419.2));
+  rig.run(
+      1,
+      [](Core& core) -> Task {
+        co_await core.compute(ns(500));
+        co_await core.wait_until(word_at(kFlag), word_equals(1), nobody);
+      },
+      1, ns(2419.2));
   ASSERT_EQ(rig.go(), "");
   const Path path = path_of(rig);
   EXPECT_EQ(path.rank, 1u);
   // Visible at 2919.2 ns, while this kernel still launches: nothing of the path is the peer's.
-  EXPECT_EQ(path.parts, (std::map<std::string, Time>{{"launch", ns(1000)}, {"compute", ns(500)}, {"poll", ns(20)}}));
+  EXPECT_EQ(path.parts, (std::map<std::string, Time>{
+                            {"launch", ns(1000)}, {"compute", ns(500)}, {"poll", ns(20)}}));
 }
 
 TEST(CriticalPath, CutInTheMiddleOfAJourney) {
@@ -126,19 +134,23 @@ TEST(CriticalPath, QueueingByLinkClass) {
   const Path path = path_of(rig);
   EXPECT_EQ(path.rank, 3u);
   EXPECT_EQ(path.parts.at("hop_latency"), ns(2000));
-  // Rank 1's flag waits for its own put at the device's link, until 1100 + 2 * 409.6 ns since it came to that
-  // at 1510; then at the uplink, for its put and rank 0's flag, which waited for rank 0's put.
+  // Rank 1's flag waits for its own put at the device's link, until 1100 + 2 * 409.6 ns since it
+  // came to that at 1510; then at the uplink, for its put and rank 0's flag, which waited for rank
+  // 0's put.
   EXPECT_EQ(path.parts.at("queueing_device-L1"), ns(409.2));
   EXPECT_EQ(path.parts.at("queueing_L1-L2"), ns(410));
 }
 
 TEST(CriticalPath, BarrierLeadsToTheLastCore) {
   Rig rig(machine("tiny"), 1);
-  rig.run(0, [](Core& core) -> Task {
-    co_await core.compute(core.index() == 2 ? ns(700) : ns(50));
-    co_await core.barrier();
-    if (core.index() == 0) co_await core.copy(kTarget, kSource, 1000);
-  }, 4);
+  rig.run(
+      0,
+      [](Core& core) -> Task {
+        co_await core.compute(core.index() == 2 ? ns(700) : ns(50));
+        co_await core.barrier();
+        if (core.index() == 0) co_await core.copy(kTarget, kSource, 1000);
+      },
+      4);
   ASSERT_EQ(rig.go(), "");
   const Path path = path_of(rig);
   EXPECT_EQ(path.parts, (std::map<std::string, Time>{{"launch", ns(1000)},
@@ -154,7 +166,8 @@ TEST(CriticalPath, AFullWindowLeadsToTheAcknowledgement) {
   });
   ASSERT_EQ(rig.go(), "");
   const Path path = path_of(rig);
-  // The fifth store waits for the first one's acknowledgement, 2000 ns of latency and 0.8 in pipe and link.
+  // The fifth store waits for the first one's acknowledgement, 2000 ns of latency and 0.8 in pipe
+  // and link.
   EXPECT_EQ(path.parts, (std::map<std::string, Time>{{"launch", ns(1000)},
                                                      {"issue", ns(100 + 100)},
                                                      {"serialisation", ns(0.8)},
@@ -178,13 +191,16 @@ TEST(CriticalPath, GetsAndQuiets) {
 
 TEST(CriticalPath, ASatisfiedWaitIsAPoll) {
   Rig rig(machine("tiny"), 1);
-  rig.run(0, [](Core& core) -> Task { co_await core.wait_until(word_at(kFlag), word_equals(0), nobody); });
+  rig.run(0, [](Core& core) -> Task {
+    co_await core.wait_until(word_at(kFlag), word_equals(0), nobody);
+  });
   ASSERT_EQ(rig.go(), "");
-  EXPECT_EQ(path_of(rig).parts, (std::map<std::string, Time>{{"launch", ns(1000)}, {"poll", ns(20)}}));
+  EXPECT_EQ(path_of(rig).parts,
+            (std::map<std::string, Time>{{"launch", ns(1000)}, {"poll", ns(20)}}));
 }
 
-// A broken algorithm: what ends a wait of the first call comes from the second call of the peer, and from a
-// core that the first did not even have.
+// A broken algorithm: what ends a wait of the first call comes from the second call of the peer,
+// and from a core that the first did not even have.
 TEST(CriticalPath, APacketOfAnotherCallCountsAsLate) {
   Rig rig(machine("tiny"), 2);
   const auto two_calls = [](DeviceProcess& device) -> Task {
@@ -208,14 +224,17 @@ TEST(CriticalPath, OfAnAdversarysRunSumsUpToo) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     Rig rig(machine("tiny"), 4, {true, seed, ns(2000)});
     for (std::uint32_t rank = 0; rank < 4; ++rank) {
-      rig.run(rank, [](Core& core) -> Task {
-        for (std::uint32_t peer = 0; peer < 4; ++peer) {
-          co_await core.put(peer, kTarget + core.rank() * 8192, kSource, 6000);
-          co_await core.fence();
-          co_await core.store(peer, kFlag + core.rank() * 64, std::uint32_t{1});
-        }
-        co_await core.wait_until(Slots{kFlag, 4, 64, 4, 0}, word_equals(1), nobody);
-      }, 1, static_cast<Time>(emu::mix64(seed + rank) % 3'000'000));
+      rig.run(
+          rank,
+          [](Core& core) -> Task {
+            for (std::uint32_t peer = 0; peer < 4; ++peer) {
+              co_await core.put(peer, kTarget + core.rank() * 8192, kSource, 6000);
+              co_await core.fence();
+              co_await core.store(peer, kFlag + core.rank() * 64, std::uint32_t{1});
+            }
+            co_await core.wait_until(Slots{kFlag, 4, 64, 4, 0}, word_equals(1), nobody);
+          },
+          1, static_cast<Time>(emu::mix64(seed + rank) % 3'000'000));
     }
     ASSERT_EQ(rig.go(), "");
     path_of(rig);

@@ -18,56 +18,81 @@ constexpr fabric::Address kFlag = 0x200000;
 TEST(Hang, NamesCoreAddressValuesAndWriters) {
   Rig rig(machine("tiny"), 2);
   rig.run(0, [](Core& core) -> Task { co_await core.store(1, kFlag + 64, std::uint32_t{0x11}); });
-  rig.run(1, [](Core& core) -> Task {
-    if (core.index() == 0) co_return;
-    const auto writer = [](std::uint32_t slot) { return "device 0, part " + std::to_string(slot); };
-    co_await core.wait_until(Slots{kFlag, 4, 64, 3, 0b001}, word_equals(0x22), writer);
-  }, 2);
+  rig.run(
+      1,
+      [](Core& core) -> Task {
+        if (core.index() == 0) co_return;
+        const auto writer = [](std::uint32_t slot) {
+          return "device 0, part " + std::to_string(slot);
+        };
+        co_await core.wait_until(Slots{kFlag, 4, 64, 3, 0b001}, word_equals(0x22), writer);
+      },
+      2);
   const std::string report = rig.go();
   EXPECT_THAT(report, StartsWith("hang: no event is left after "));
-  EXPECT_THAT(report, HasSubstr("device 1 core 1 (kernel, iteration 0): polls address 0x200040 (slot 1 of 3): "
-                                "holds 0x11000000, wants word equal to 0x22; last writer: device 0 core 0 at 2.101 us; "
-                                "expected writer: device 0, part 1; 1 more slots are missing"));
+  EXPECT_THAT(
+      report,
+      HasSubstr(
+          "device 1 core 1 (kernel, iteration 0): polls address 0x200040 (slot 1 of 3): "
+          "holds 0x11000000, wants word equal to 0x22; last writer: device 0 core 0 at 2.101 us; "
+          "expected writer: device 0, part 1; 1 more slots are missing"));
   EXPECT_THAT(report, Not(HasSubstr("core 0 (operation")));
 }
 
 TEST(Hang, NobodyEverWroteIt) {
   Rig rig(machine("tiny"), 1);
-  rig.run(0, [](Core& core) -> Task { co_await core.wait_until(word_at(kFlag), word_at_least(3), nobody); });
+  rig.run(0, [](Core& core) -> Task {
+    co_await core.wait_until(word_at(kFlag), word_at_least(3), nobody);
+  });
   EXPECT_THAT(rig.go(), AllOf(HasSubstr("holds 0x00000000, wants word of at least 0x3"),
                               HasSubstr("last writer: none; expected writer: nobody")));
 }
 
 TEST(Hang, ACoreThatLeftBeforeTheBarrier) {
   Rig rig(machine("tiny"), 1);
-  rig.run(0, [](Core& core) -> Task {
-    if (core.index() != 1) co_await core.barrier();
-  }, 3);
+  rig.run(
+      0,
+      [](Core& core) -> Task {
+        if (core.index() != 1) co_await core.barrier();
+      },
+      3);
   const std::string report = rig.go();
-  EXPECT_THAT(report, HasSubstr("device 0 core 0 (kernel, iteration 0): waits in the core barrier with 2 of 3 cores"));
+  EXPECT_THAT(
+      report,
+      HasSubstr(
+          "device 0 core 0 (kernel, iteration 0): waits in the core barrier with 2 of 3 cores"));
   EXPECT_THAT(report, HasSubstr("device 0 core 2 "));
   EXPECT_THAT(report, Not(HasSubstr("core 1 (")));
 }
 
-// What a core writes to its own device without a verb wakes nobody: that must not look like success.
+// What a core writes to its own device without a verb wakes nobody: that must not look like
+// success.
 TEST(Hang, APollOverWhatTheDeviceItselfWrote) {
   Rig rig(machine("tiny"), 1);
-  rig.run(0, [](Core& core) -> Task {
-    if (core.index() == 0) {
-      co_await core.compute(ns(100));
-      core.memory().store(kFlag, std::uint32_t{1});
-    } else {
-      co_await core.wait_until(word_at(kFlag), word_equals(1), nobody);
-    }
-  }, 2);
-  EXPECT_THAT(rig.go(), HasSubstr("device 0 core 1 (kernel, iteration 0): polls address 0x200000, which holds what it "
-                                  "wants; only what arrives through the fabric wakes a poll"));
+  rig.run(
+      0,
+      [](Core& core) -> Task {
+        if (core.index() == 0) {
+          co_await core.compute(ns(100));
+          core.memory().store(kFlag, std::uint32_t{1});
+        } else {
+          co_await core.wait_until(word_at(kFlag), word_equals(1), nobody);
+        }
+      },
+      2);
+  EXPECT_THAT(
+      rig.go(),
+      HasSubstr(
+          "device 0 core 1 (kernel, iteration 0): polls address 0x200000, which holds what it "
+          "wants; only what arrives through the fabric wakes a poll"));
 }
 
 TEST(Hang, NoneWhenAllEnd) {
   Rig rig(machine("tiny"), 2);
   rig.run(0, [](Core& core) -> Task { co_await core.store(1, kFlag, std::uint32_t{1}); });
-  rig.run(1, [](Core& core) -> Task { co_await core.wait_until(word_at(kFlag), word_equals(1), nobody); });
+  rig.run(1, [](Core& core) -> Task {
+    co_await core.wait_until(word_at(kFlag), word_equals(1), nobody);
+  });
   EXPECT_EQ(rig.go(), "");
 }
 
@@ -87,7 +112,8 @@ TEST(Hang, PastTheLimitOfVirtualTime) {
     co_await kernel;
   };
   cluster.device(0).start_stream(stream(cluster.device(0)), 0);
-  EXPECT_THAT(cluster.run(), AllOf(StartsWith("hang: virtual time passed 100.000 us\n"), HasSubstr("device 0 core 0")));
+  EXPECT_THAT(cluster.run(), AllOf(StartsWith("hang: virtual time passed 100.000 us\n"),
+                                   HasSubstr("device 0 core 0")));
 }
 
 }  // namespace

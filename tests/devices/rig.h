@@ -76,7 +76,8 @@ class Rig {
 inline Slots word_at(fabric::Address address) { return {address, 4, 4, 1, 0}; }
 inline const auto nobody = [](std::uint32_t) -> std::string { return "nobody"; };
 
-/// ceil(bytes / rate) in picoseconds, computed from the decimal rate of a topology file: design section 5.
+/// ceil(bytes / rate) in picoseconds, computed from the decimal rate of a topology file: design
+/// section 5.
 inline emu::Time ps(std::uint64_t bytes, double gb_per_s) {
   const auto mb_per_s = static_cast<std::uint64_t>(gb_per_s * 1000 + 0.5);
   return static_cast<emu::Time>((bytes * 1'000'000 + mb_per_s - 1) / mb_per_s);

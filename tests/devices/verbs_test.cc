@@ -21,9 +21,11 @@ constexpr fabric::Address kFlag = 2 << 20;
 const Time kLaunch = ns(1000);
 const Time kIssue = ns(100);
 
-void fill(Rig& rig, std::uint32_t rank, fabric::Address address, std::uint32_t bytes, unsigned seed) {
+void fill(Rig& rig, std::uint32_t rank, fabric::Address address, std::uint32_t bytes,
+          unsigned seed) {
   auto view = rig.memory(rank).view(address, bytes);
-  for (std::uint32_t i = 0; i < bytes; ++i) view[i] = static_cast<std::byte>(i * 7 + i / 251 + seed);
+  for (std::uint32_t i = 0; i < bytes; ++i)
+    view[i] = static_cast<std::byte>(i * 7 + i / 251 + seed);
 }
 bool same(Rig& rig, std::uint32_t a, fabric::Address at_a, std::uint32_t b, fabric::Address at_b,
           std::uint32_t bytes) {
@@ -37,9 +39,11 @@ TEST(Put, CarriesItsBytes) {
     for (const std::uint32_t shift : {0u, 1u, 63u}) {
       Rig rig(machine("tiny"), 4);
       fill(rig, 0, kSource, bytes, 3);
-      rig.run(0, [&](Core& core) -> Task { co_await core.put(3, kTarget + shift, kSource, bytes); });
+      rig.run(0,
+              [&](Core& core) -> Task { co_await core.put(3, kTarget + shift, kSource, bytes); });
       EXPECT_EQ(rig.go(), "");
-      EXPECT_TRUE(same(rig, 0, kSource, 3, kTarget + shift, bytes)) << bytes << " bytes, shifted by " << shift;
+      EXPECT_TRUE(same(rig, 0, kSource, 3, kTarget + shift, bytes))
+          << bytes << " bytes, shifted by " << shift;
       EXPECT_EQ(rig.memory(3).load<std::uint8_t>(kTarget + shift + bytes), 0);
       EXPECT_EQ(rig.memory(3).load<std::uint8_t>(kTarget + shift - 1), 0);
     }
@@ -51,7 +55,9 @@ TEST(Put, OfSeveralPiecesIsOnePut) {
   fill(rig, 0, kSource, 20'000, 1);
   Time issued = 0;
   rig.run(0, [&](Core& core) -> Task {
-    const Piece pieces[] = {{kTarget, kSource, 5000}, {kTarget + 9000, kSource + 7000, 64}, {kTarget + 10'000, kSource + 9000, 9000}};
+    const Piece pieces[] = {{kTarget, kSource, 5000},
+                            {kTarget + 9000, kSource + 7000, 64},
+                            {kTarget + 10'000, kSource + 9000, 9000}};
     co_await core.put(1, pieces);
     issued = core.now();
     EXPECT_EQ(core.outstanding(), 1u);
@@ -89,7 +95,8 @@ TEST(Put, ImmediateDataIsTakenAtIssue) {
   EXPECT_EQ(rig.device(0).counters().signals, 1u);
 }
 
-// The source is read packet by packet as each leaves the core's pipe: 4096 bytes take 409.6 ns at 10 GB/s.
+// The source is read packet by packet as each leaves the core's pipe: 4096 bytes take 409.6 ns at
+// 10 GB/s.
 TEST(Put, ReusingASourceTooEarlyCorruptsData) {
   constexpr std::uint32_t kBytes = 3 * 4096;
   Rig rig(machine("tiny"), 2);
@@ -110,7 +117,8 @@ TEST(Put, ASourceMayBeReusedOnceItIsLocallyComplete) {
     for (const char* store_rate : {"10", "0"}) {
       Rig rig(machine("tiny", {{"device.core_store_gb_per_s", store_rate}}), 2);
       fill(rig, 0, kSource, bytes, 1);
-      std::vector<std::byte> sent(rig.memory(0).view(kSource, bytes).begin(), rig.memory(0).view(kSource, bytes).end());
+      std::vector<std::byte> sent(rig.memory(0).view(kSource, bytes).begin(),
+                                  rig.memory(0).view(kSource, bytes).end());
       rig.run(0, [&](Core& core) -> Task {
         const PutHandle handle = co_await core.put(1, kTarget, kSource, bytes);
         co_await core.wait_local(handle);
@@ -119,7 +127,8 @@ TEST(Put, ASourceMayBeReusedOnceItIsLocallyComplete) {
       });
       EXPECT_EQ(rig.go(), "");
       const auto got = rig.memory(1).view(kTarget, bytes);
-      EXPECT_TRUE(std::equal(sent.begin(), sent.end(), got.begin())) << bytes << " at " << store_rate;
+      EXPECT_TRUE(std::equal(sent.begin(), sent.end(), got.begin()))
+          << bytes << " at " << store_rate;
     }
   }
 }
@@ -163,10 +172,13 @@ TEST(Window, AFifthPutWaitsForTheFirstAcknowledgement) {
 TEST(Window, CountsEachCoreForItself) {
   Rig rig(machine("tiny"), 2);
   std::vector<Time> ended(4);
-  rig.run(0, [&](Core& core) -> Task {
-    for (int i = 0; i < 4; ++i) co_await core.store(1, kFlag + core.index() * 64, i);
-    ended[core.index()] = core.now();
-  }, 4);
+  rig.run(
+      0,
+      [&](Core& core) -> Task {
+        for (int i = 0; i < 4; ++i) co_await core.store(1, kFlag + core.index() * 64, i);
+        ended[core.index()] = core.now();
+      },
+      4);
   EXPECT_EQ(rig.go(), "");
   for (const Time end : ended) EXPECT_EQ(end, kLaunch + 4 * kIssue);
 }
@@ -201,50 +213,62 @@ TEST(Fence, IsAQuietWhereTheFabricDoesNot) {
 TEST(Quiet, WaitsForEveryPutOfItsOwnCoreAlone) {
   Rig rig(machine("tiny"), 4);
   std::vector<Time> end(2);
-  rig.run(0, [&](Core& core) -> Task {
-    if (core.index() == 0) {
-      co_await core.put(3, kTarget, kSource, 40'000);
-    } else {
-      co_await core.store(1, kFlag, 1);
-      co_await core.store(3, kFlag, 1);  // held back behind the other core's large put
-      co_await core.store(1, kFlag, 2);
-    }
-    co_await core.quiet();
-    end[core.index()] = core.now();
-    co_await core.quiet();  // nothing outstanding: no time
-    EXPECT_EQ(core.now(), end[core.index()]);
-  }, 2);
+  rig.run(
+      0,
+      [&](Core& core) -> Task {
+        if (core.index() == 0) {
+          co_await core.put(3, kTarget, kSource, 40'000);
+        } else {
+          co_await core.store(1, kFlag, 1);
+          co_await core.store(3, kFlag, 1);  // held back behind the other core's large put
+          co_await core.store(1, kFlag, 2);
+        }
+        co_await core.quiet();
+        end[core.index()] = core.now();
+        co_await core.quiet();  // nothing outstanding: no time
+        EXPECT_EQ(core.now(), end[core.index()]);
+      },
+      2);
   EXPECT_EQ(rig.go(), "");
   // Ten packets of the large put, one after the other through pipe and link at the same rate.
-  EXPECT_EQ(end[0], kLaunch + kIssue + ps(4096, 10) * 10 + ps(40'000 - 9 * 4096, 10) + 2 * ns(2000));
+  EXPECT_EQ(end[0],
+            kLaunch + kIssue + ps(4096, 10) * 10 + ps(40'000 - 9 * 4096, 10) + 2 * ns(2000));
   EXPECT_EQ(end[1], end[0]);
 }
 
 TEST(Order, CorePairDoesNotHoldAnotherCoresPut) {
-  for (const auto& [scope, held] : {std::pair{"DEVICE_PAIR", true}, std::pair{"CORE_PAIR", false}}) {
+  for (const auto& [scope, held] :
+       {std::pair{"DEVICE_PAIR", true}, std::pair{"CORE_PAIR", false}}) {
     Rig rig(machine("tiny", {kFinePolls, {"fabric.order_scope", scope}}), 2);
     Time put_seen = 0;
     Time flag_seen = 0;
     rig.memory(0).store(kSource + 39'996, std::uint32_t{1});
-    rig.run(0, [](Core& core) -> Task {
-      if (core.index() == 0) {
-        co_await core.put(1, kTarget, kSource, 40'000);
-      } else {
-        co_await core.compute(ns(10));
-        co_await core.store(1, kFlag, std::uint32_t{1});
-      }
-    }, 2);
-    rig.run(1, [&](Core& core) -> Task {
-      if (core.index() == 0) {
-        co_await core.wait_until(word_at(kTarget + 39'996), word_equals(1), nobody);
-        put_seen = core.now();
-      } else {
-        co_await core.wait_until(word_at(kFlag), word_equals(1), nobody);
-        flag_seen = core.now();
-      }
-    }, 2);
+    rig.run(
+        0,
+        [](Core& core) -> Task {
+          if (core.index() == 0) {
+            co_await core.put(1, kTarget, kSource, 40'000);
+          } else {
+            co_await core.compute(ns(10));
+            co_await core.store(1, kFlag, std::uint32_t{1});
+          }
+        },
+        2);
+    rig.run(
+        1,
+        [&](Core& core) -> Task {
+          if (core.index() == 0) {
+            co_await core.wait_until(word_at(kTarget + 39'996), word_equals(1), nobody);
+            put_seen = core.now();
+          } else {
+            co_await core.wait_until(word_at(kFlag), word_equals(1), nobody);
+            flag_seen = core.now();
+          }
+        },
+        2);
     EXPECT_EQ(rig.go(), "");
-    EXPECT_EQ(flag_seen, held ? put_seen : kLaunch + ns(10) + kIssue + 2 * ps(4, 10) + ns(1000) + 1) << scope;
+    EXPECT_EQ(flag_seen, held ? put_seen : kLaunch + ns(10) + kIssue + 2 * ps(4, 10) + ns(1000) + 1)
+        << scope;
   }
 }
 
@@ -263,8 +287,8 @@ TEST(Get, BringsRemoteBytes) {
 }
 
 TEST(Get, ReadsWhatIsThereWhenItIsServed) {
-  // The word changes 1100 ns after launch; the request is there at 100 + 1000 ns (one hop), so a picosecond
-  // decides.
+  // The word changes 1100 ns after launch; the request is there at 100 + 1000 ns (one hop), so a
+  // picosecond decides.
   for (const Time late : {Time{0}, Time{1}}) {
     Rig rig(machine("tiny"), 2);
     rig.run(0, [&](Core& core) -> Task { co_await core.get(1, kSource, kTarget, 4); });
@@ -281,9 +305,13 @@ TEST(Atomic, AddsFromManyCoresAddUp) {
   for (const char* scope : {"DEVICE_PAIR", "NONE"}) {
     Rig rig(machine("tiny", {{"fabric.order_scope", scope}}), 4, {true, 5, ns(3000)});
     for (std::uint32_t rank = 0; rank < 4; ++rank) {
-      rig.run(rank, [](Core& core) -> Task {
-        for (std::uint64_t i = 1; i <= 10; ++i) co_await core.atomic_add(2, kFlag, i * (core.index() + 1));
-      }, 4);
+      rig.run(
+          rank,
+          [](Core& core) -> Task {
+            for (std::uint64_t i = 1; i <= 10; ++i)
+              co_await core.atomic_add(2, kFlag, i * (core.index() + 1));
+          },
+          4);
     }
     EXPECT_EQ(rig.go(), "");
     EXPECT_EQ(rig.memory(2).load<std::uint64_t>(kFlag), 4u * 55u * (1 + 2 + 3 + 4)) << scope;
@@ -293,7 +321,8 @@ TEST(Atomic, AddsFromManyCoresAddUp) {
 
 // --- Local verbs ---
 
-// tiny: 50 ns per copy, 20 GB/s per core, 100 GB/s for the device, reads and writes both; 16 KiB chunks.
+// tiny: 50 ns per copy, 20 GB/s per core, 100 GB/s for the device, reads and writes both; 16 KiB
+// chunks.
 TEST(Copy, OneCoreIsBoundByItsOwnRate) {
   Rig rig(machine("tiny"), 1);
   fill(rig, 0, kSource, 40'000, 2);
@@ -311,10 +340,13 @@ TEST(Copy, ManyCoresShareTheMemory) {
   constexpr std::uint32_t kCores = 8;
   Rig rig(machine("tiny", {{"device.cores", "8"}}), 1);
   std::vector<Time> end(kCores);
-  rig.run(0, [&](Core& core) -> Task {
-    co_await core.copy(kTarget, kSource, 16384);
-    end[core.index()] = core.now();
-  }, kCores);
+  rig.run(
+      0,
+      [&](Core& core) -> Task {
+        co_await core.copy(kTarget, kSource, 16384);
+        end[core.index()] = core.now();
+      },
+      kCores);
   EXPECT_EQ(rig.go(), "");
   for (std::uint32_t core = 0; core < kCores; ++core) {
     const Time shared = (core + 1) * ps(2 * 16384, 100);  // first come, first served
@@ -326,29 +358,35 @@ TEST(Copy, StreamsTakeOneDirectionOfTraffic) {
   constexpr std::uint32_t kCores = 8;
   Rig rig(machine("tiny", {{"device.cores", "8"}}), 1);
   std::vector<Time> end(kCores);
-  rig.run(0, [&](Core& core) -> Task {
-    co_await core.stream(16384);
-    end[core.index()] = core.now();
-    co_await core.stream(0);
-    EXPECT_EQ(core.now(), end[core.index()]);
-  }, kCores);
+  rig.run(
+      0,
+      [&](Core& core) -> Task {
+        co_await core.stream(16384);
+        end[core.index()] = core.now();
+        co_await core.stream(0);
+        EXPECT_EQ(core.now(), end[core.index()]);
+      },
+      kCores);
   EXPECT_EQ(rig.go(), "");
   EXPECT_EQ(end[7], kLaunch + ns(50) + std::max(8 * ps(16384, 100), ps(16384, 20)));
 }
 
 TEST(Copy, ReadsChunkByChunk) {
-  // The second chunk is read when it is copied, so a store to it meanwhile is in the copy; one to the first
-  // is not.
+  // The second chunk is read when it is copied, so a store to it meanwhile is in the copy; one to
+  // the first is not.
   Rig rig(machine("tiny"), 1);
-  rig.run(0, [](Core& core) -> Task {
-    if (core.index() == 0) {
-      co_await core.copy(kTarget, kSource, 3 * 16384);
-    } else {
-      co_await core.compute(ns(50) + ps(16384, 20) + ns(1));
-      core.memory().store(kSource, std::uint8_t{7});
-      core.memory().store(kSource + 2 * 16384, std::uint8_t{7});
-    }
-  }, 2);
+  rig.run(
+      0,
+      [](Core& core) -> Task {
+        if (core.index() == 0) {
+          co_await core.copy(kTarget, kSource, 3 * 16384);
+        } else {
+          co_await core.compute(ns(50) + ps(16384, 20) + ns(1));
+          core.memory().store(kSource, std::uint8_t{7});
+          core.memory().store(kSource + 2 * 16384, std::uint8_t{7});
+        }
+      },
+      2);
   EXPECT_EQ(rig.go(), "");
   EXPECT_EQ(rig.memory(0).load<std::uint8_t>(kTarget), 0);
   EXPECT_EQ(rig.memory(0).load<std::uint8_t>(kTarget + 2 * 16384), 7);
@@ -357,14 +395,17 @@ TEST(Copy, ReadsChunkByChunk) {
 TEST(Barrier, ReleasesAllAfterTheLast) {
   Rig rig(machine("tiny"), 1);
   std::vector<Time> first(4), second(4);
-  rig.run(0, [&](Core& core) -> Task {
-    co_await core.compute(ns(100) * core.index());
-    co_await core.barrier();
-    first[core.index()] = core.now();
-    co_await core.compute(ns(100) * (4 - core.index()));
-    co_await core.barrier();
-    second[core.index()] = core.now();
-  }, 4);
+  rig.run(
+      0,
+      [&](Core& core) -> Task {
+        co_await core.compute(ns(100) * core.index());
+        co_await core.barrier();
+        first[core.index()] = core.now();
+        co_await core.compute(ns(100) * (4 - core.index()));
+        co_await core.barrier();
+        second[core.index()] = core.now();
+      },
+      4);
   EXPECT_EQ(rig.go(), "");
   const Time cost = ns(200) + 4 * ns(10);
   for (int i = 0; i < 4; ++i) {
@@ -377,10 +418,13 @@ TEST(Barrier, ReleasesAllAfterTheLast) {
 TEST(Barrier, OfFewerCoresThanTheDeviceHas) {
   Rig rig(machine("tiny"), 1);
   Time end = 0;
-  rig.run(0, [&](Core& core) -> Task {
-    co_await core.barrier();
-    end = core.now();
-  }, 3);
+  rig.run(
+      0,
+      [&](Core& core) -> Task {
+        co_await core.barrier();
+        end = core.now();
+      },
+      3);
   EXPECT_EQ(rig.go(), "");
   EXPECT_EQ(end, kLaunch + ns(200) + 3 * ns(10));
 }

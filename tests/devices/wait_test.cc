@@ -20,20 +20,23 @@ struct Write {
   std::uint32_t value;
 };
 
-// Two devices on one direct link so fast that a flag is visible 1 ns + 1 ps after its core issues it; issue
-// and launch are free.
+// Two devices on one direct link so fast that a flag is visible 1 ns + 1 ps after its core issues
+// it; issue and launch are free.
 constexpr Time kFlight = 1'001;
 constexpr fabric::Address kSlots = 4096;
 
 Rig direct_link(double poll_ns) {
-  return Rig(machine_of("fabric { full_mesh { dimensions: 2 links { latency_ns: 1 gb_per_s: 1000000 } } }"
-                        "device { cores: 4 poll_ns: " + std::to_string(poll_ns) + " }"),
-             2);
+  return Rig(
+      machine_of("fabric { full_mesh { dimensions: 2 links { latency_ns: 1 gb_per_s: 1000000 } } }"
+                 "device { cores: 4 poll_ns: " +
+                 std::to_string(poll_ns) + " }"),
+      2);
 }
 
-// What a poll loop does: sweep s reads slot i at t0 + (s n + i) c; the sweep that saw all slots satisfied ends
-// the wait, at its own end. A read sees what is visible at that very moment.
-Time simulate(const std::vector<Write>& writes, std::uint32_t slots, Time t0, Time poll, std::uint32_t wanted) {
+// What a poll loop does: sweep s reads slot i at t0 + (s n + i) c; the sweep that saw all slots
+// satisfied ends the wait, at its own end. A read sees what is visible at that very moment.
+Time simulate(const std::vector<Write>& writes, std::uint32_t slots, Time t0, Time poll,
+              std::uint32_t wanted) {
   for (Time now = t0;;) {
     bool all = true;
     for (std::uint32_t slot = 0; slot < slots; ++slot, now += poll) {
@@ -58,17 +61,21 @@ Time measure(const std::vector<Write>& writes, std::uint32_t slots, Time t0, dou
       co_await core.store(0, kSlots + write.slot * 64, write.value);
     }
   });
-  rig.run(0, [&](Core& core) -> Task {
-    const Slots all{kSlots, 4, 64, slots, 0};
-    co_await core.wait_until(all, word_equals(wanted), nobody);
-    end = core.now();
-  }, 1, t0);
+  rig.run(
+      0,
+      [&](Core& core) -> Task {
+        const Slots all{kSlots, 4, 64, slots, 0};
+        co_await core.wait_until(all, word_equals(wanted), nobody);
+        end = core.now();
+      },
+      1, t0);
   EXPECT_EQ(rig.go(), "");
   return end;
 }
 
 // Times that often fall on a read exactly, just before or just after it.
-std::vector<Time> random_times(emu::RandomStream& random, std::size_t count, Time t0, Time poll, Time span) {
+std::vector<Time> random_times(emu::RandomStream& random, std::size_t count, Time t0, Time poll,
+                               Time span) {
   std::vector<Time> times;
   for (std::size_t i = 0; i < count; ++i) {
     Time time = kFlight + static_cast<Time>(random.below(static_cast<std::uint64_t>(span)));
@@ -95,13 +102,16 @@ TEST(Wait, EachSlotWrittenOnce) {
     while (writes.size() < slots) {
       writes.push_back({writes.back().visible + 1, static_cast<std::uint32_t>(writes.size()), 1});
     }
-    for (std::size_t i = slots - 1; i > 0; --i) std::swap(writes[i].slot, writes[random.below(i + 1)].slot);
-    ASSERT_EQ(measure(writes, slots, t0, static_cast<double>(poll) / 1e3, 1), simulate(writes, slots, t0, poll, 1))
+    for (std::size_t i = slots - 1; i > 0; --i)
+      std::swap(writes[i].slot, writes[random.below(i + 1)].slot);
+    ASSERT_EQ(measure(writes, slots, t0, static_cast<double>(poll) / 1e3, 1),
+              simulate(writes, slots, t0, poll, 1))
         << "seed " << seed;
   }
 }
 
-// Slots that hold the wanted value for a while and then another one, so that a sweep sees it or misses it.
+// Slots that hold the wanted value for a while and then another one, so that a sweep sees it or
+// misses it.
 TEST(Wait, SlotsThatChangeBack) {
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     emu::RandomStream random(seed, 1, "wait test");
@@ -113,8 +123,10 @@ TEST(Wait, SlotsThatChangeBack) {
       writes.push_back({time, static_cast<std::uint32_t>(random.below(slots)),
                         static_cast<std::uint32_t>(random.below(3) > 0 ? 1 : 2)});
     }
-    for (std::uint32_t slot = 0; slot < slots; ++slot) writes.push_back({writes.back().visible + 1, slot, 1});
-    ASSERT_EQ(measure(writes, slots, t0, static_cast<double>(poll) / 1e3, 1), simulate(writes, slots, t0, poll, 1))
+    for (std::uint32_t slot = 0; slot < slots; ++slot)
+      writes.push_back({writes.back().visible + 1, slot, 1});
+    ASSERT_EQ(measure(writes, slots, t0, static_cast<double>(poll) / 1e3, 1),
+              simulate(writes, slots, t0, poll, 1))
         << "seed " << seed;
   }
 }
@@ -177,7 +189,8 @@ TEST(Wait, CountsItsReads) {
     co_await core.wait_until(Slots{kSlots, 4, 64, 2, 0b10}, word_equals(1), nobody);
   });
   EXPECT_EQ(rig.go(), "");
-  EXPECT_EQ(rig.device(0).counters().polls, 10u);  // sweeps at 0, 20, 40, 60 and 80 ns, of two slots each
+  EXPECT_EQ(rig.device(0).counters().polls,
+            10u);  // sweeps at 0, 20, 40, 60 and 80 ns, of two slots each
 }
 
 TEST(Wait, OneByteOfAWideSlotWakesTheWaiter) {

@@ -21,7 +21,8 @@ struct Executed {
 class Actor final : public LogicalProcess {
  public:
   void handle(const Event& event) override {
-    if (log != nullptr) log->push_back({event.time, sender_of(event.order), event.target, event.kind});
+    if (log != nullptr)
+      log->push_back({event.time, sender_of(event.order), event.target, event.kind});
     if (react) react(event);
   }
   std::function<void(const Event&)> react;
@@ -50,7 +51,8 @@ TEST_F(EngineTest, ExecutesByTimeSenderAndSequence) {
   engine.schedule(0, 2, 5, 4);
   engine.schedule(2, 1, 10, 5);
   EXPECT_EQ(engine.run(), Engine::Outcome::kQuiescent);
-  EXPECT_EQ(log, (std::vector<Executed>{{5, 0, 2, 4}, {10, 1, 0, 2}, {10, 1, 0, 3}, {10, 2, 1, 5}, {10, 3, 0, 1}}));
+  EXPECT_EQ(log, (std::vector<Executed>{
+                     {5, 0, 2, 4}, {10, 1, 0, 2}, {10, 1, 0, 3}, {10, 2, 1, 5}, {10, 3, 0, 1}}));
   EXPECT_EQ(engine.executed(), 5u);
   EXPECT_EQ(engine.now(), 10);
 }
@@ -100,8 +102,8 @@ TEST_F(EngineTest, CarriesPayload) {
   EXPECT_TRUE(equal);
 }
 
-// The digest is a function of what each logical process executed, not of the order in which events were put
-// into the queue.
+// The digest is a function of what each logical process executed, not of the order in which events
+// were put into the queue.
 TEST(EngineDigest, IndependentOfInsertionHistory) {
   const auto digests = [](const std::vector<int>& order, Time shift) {
     ProcessGroup processes;
@@ -113,14 +115,15 @@ TEST(EngineDigest, IndependentOfInsertionHistory) {
       engine.schedule(static_cast<LpId>(sender), 1, 10, 0);
     }
     engine.run();
-    return std::vector<std::uint64_t>{engine.digest_of(0), engine.digest_of(1), engine.digest_of(2)};
+    return std::vector<std::uint64_t>{engine.digest_of(0), engine.digest_of(1),
+                                      engine.digest_of(2)};
   };
   EXPECT_EQ(digests({0, 1, 2}, 0), digests({2, 0, 1}, 0));
   EXPECT_NE(digests({0, 1, 2}, 0)[0], digests({0, 1, 2}, 1)[0]);
   EXPECT_EQ(digests({0, 1, 2}, 0)[1], digests({0, 1, 2}, 1)[1]);
   EXPECT_NE(digests({0, 1, 2}, 0)[0], digests({0, 1}, 0)[0]);
   EXPECT_NE(digests({0, 1}, 0)[0], digests({0, 2}, 0)[0]);  // the same times, another sender
-  EXPECT_EQ(digests({0, 1, 2}, 0)[2], 0u);  // executed nothing
+  EXPECT_EQ(digests({0, 1, 2}, 0)[2], 0u);                  // executed nothing
 }
 
 // Engines keep no globals: two live side by side.

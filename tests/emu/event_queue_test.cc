@@ -57,7 +57,8 @@ TEST(EventQueue, EqualsASortUnderRandomPushesAndPops) {
     for (int step = 0; step < 3000; ++step) {
       if (reference.empty() || random.below(5) < 3) {
         const auto time = static_cast<Time>(random.below(50));
-        const EventOrder order = make_order(static_cast<LpId>(random.below(4)), static_cast<std::uint64_t>(step));
+        const EventOrder order =
+            make_order(static_cast<LpId>(random.below(4)), static_cast<std::uint64_t>(step));
         queue.push(time, order, 0, 0);
         reference.emplace_back(time, order);
         std::ranges::sort(reference, std::greater<>());

@@ -13,7 +13,8 @@ namespace {
 
 std::vector<std::byte> bytes_of(std::size_t count, int seed) {
   std::vector<std::byte> bytes(count);
-  for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(i * 31 + static_cast<std::size_t>(seed));
+  for (std::size_t i = 0; i < count; ++i)
+    bytes[i] = static_cast<std::byte>(i * 31 + static_cast<std::size_t>(seed));
   return bytes;
 }
 bool holds(Buffer* buffer, const std::vector<std::byte>& bytes) {

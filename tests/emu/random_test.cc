@@ -18,7 +18,7 @@ TEST(Random, PinnedValues) {
   // SplitMix64 seeded with 0: the published first outputs.
   EXPECT_EQ(mix64(0x9e3779b97f4a7c15u), 0xe220a8397b1dcdafu);
   EXPECT_EQ(mix64(2 * 0x9e3779b97f4a7c15u), 0x6e789e6aa1b965f4u);
-  EXPECT_EQ(hash_name(""), 0xcbf29ce484222325u);   // FNV-1a
+  EXPECT_EQ(hash_name(""), 0xcbf29ce484222325u);  // FNV-1a
   EXPECT_EQ(hash_name("a"), 0xaf63dc4c8601ec8cu);
   EXPECT_EQ(combine64(1, 2), 0xf4086ec62254e37fu);
   RandomStream stream(1, 2, "gate.experts");
@@ -38,7 +38,8 @@ TEST(Random, StreamsDifferBySeedDeviceAndPurpose) {
   std::set<std::uint64_t> firsts;
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     for (std::uint64_t device = 0; device < 10; ++device) {
-      for (const char* purpose : {"a", "b", "gate"}) firsts.insert(RandomStream(seed, device, purpose).at(0));
+      for (const char* purpose : {"a", "b", "gate"})
+        firsts.insert(RandomStream(seed, device, purpose).at(0));
     }
   }
   EXPECT_EQ(firsts.size(), 300u);
@@ -53,7 +54,8 @@ TEST(Random, BelowStaysBelowAndFillsTheRange) {
 }
 
 TEST(Digest, PinnedValues) {
-  const std::array<std::byte, 5> bytes{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}, std::byte{5}};
+  const std::array<std::byte, 5> bytes{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4},
+                                       std::byte{5}};
   EXPECT_EQ(digest_bytes(bytes), 0x59b68387649283c1u);  // XXH3
   EXPECT_EQ(digest_bytes(bytes, 9), 0xa648f15eb52f6c43u);
   RunningDigest running;

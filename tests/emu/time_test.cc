@@ -37,7 +37,8 @@ TEST(Rate, NoRateTakesNoTime) {
 
 TEST(Rate, DoesNotOverflowOnWholeMemories) {
   // A tebibyte at the slowest rate that a file may say.
-  EXPECT_EQ(Rate::from_gb_per_s(0.001).serialisation(std::uint64_t{1} << 40), (Time{1} << 40) * 1'000'000);
+  EXPECT_EQ(Rate::from_gb_per_s(0.001).serialisation(std::uint64_t{1} << 40),
+            (Time{1} << 40) * 1'000'000);
   EXPECT_DOUBLE_EQ(Rate::from_gb_per_s(53.098).gb_per_s(), 53.098);
 }
 

@@ -50,7 +50,8 @@ TEST(Memory, ReservesFarMoreThanTheHostHas) {
 
 TEST(Memory, DiscardedPagesReadAsZero) {
   Memory memory(1 << 20);
-  for (Address address = 0; address < 1 << 20; address += 512) memory.store(address, std::uint32_t{9});
+  for (Address address = 0; address < 1 << 20; address += 512)
+    memory.store(address, std::uint32_t{9});
   memory.discard(4096, 3 * 4096);
   EXPECT_EQ(memory.load<std::uint32_t>(0), 9u);
   EXPECT_EQ(memory.load<std::uint32_t>(4096 - 512), 9u);
@@ -112,7 +113,8 @@ TEST_F(RowMemory, DiscardedRowsAreZeroAgainAndSaySo) {
 TEST_F(RowMemory, RecycledBuffersAreClean) {
   for (int round = 0; round < 5; ++round) {
     for (std::uint64_t n = 0; n < 10; ++n) {
-      for (std::uint64_t at = 0; at < kRow; ++at) EXPECT_EQ(memory.load<std::uint8_t>(row(n) + at), 0);
+      for (std::uint64_t at = 0; at < kRow; ++at)
+        EXPECT_EQ(memory.load<std::uint8_t>(row(n) + at), 0);
       std::ranges::fill(memory.view(row(n), kRow), std::byte{0xaa});
     }
     memory.discard(row(0), 10 * kRow);

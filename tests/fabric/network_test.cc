@@ -45,7 +45,8 @@ class World {
       }
     }
   }
-  void send(Time time, NodeId from, NodeId to, std::uint32_t bytes, std::uint32_t put = 0, std::uint32_t choice = 0) {
+  void send(Time time, NodeId from, NodeId to, std::uint32_t bytes, std::uint32_t put = 0,
+            std::uint32_t choice = 0) {
     Packet packet;
     packet.source = from;
     packet.destination = to;
@@ -56,7 +57,8 @@ class World {
   }
   const LinkUse& use(NodeId from, NodeId to) const {
     for (LinkId link = 0; link < topology.links.size(); ++link) {
-      if (topology.links[link].from == from && topology.links[link].to == to) return network.use(link);
+      if (topology.links[link].from == from && topology.links[link].to == to)
+        return network.use(link);
     }
     throw std::logic_error("no such link");
   }
@@ -141,12 +143,13 @@ TEST(Network, TiesGoToTheSmallerSender) {
 
 std::string chain(double first, double second, double third) {
   const auto cable = [](const char* a, const char* b, double rate, const char* name) {
-    return std::string("{a: '") + a + "' b: '" + b + "' link { latency_ns: 100 gb_per_s: " + std::to_string(rate) +
-           " } link_class: '" + name + "'}";
+    return std::string("{a: '") + a + "' b: '" + b +
+           "' link { latency_ns: 100 gb_per_s: " + std::to_string(rate) + " } link_class: '" +
+           name + "'}";
   };
-  return "explicit_graph { devices: ['a', 'b', 'c'] switches: ['s', 't'] cables: [" + cable("a", "s", first, "up") + "," +
-         cable("c", "s", first, "up") + "," + cable("s", "t", second, "middle") + "," + cable("t", "b", third, "down") +
-         "] }";
+  return "explicit_graph { devices: ['a', 'b', 'c'] switches: ['s', 't'] cables: [" +
+         cable("a", "s", first, "up") + "," + cable("c", "s", first, "up") + "," +
+         cable("s", "t", second, "middle") + "," + cable("t", "b", third, "down") + "] }";
 }
 
 // A packet's tail leaves at max(head out + bytes / rate out, tail in + latency).
@@ -209,10 +212,12 @@ TEST(Network, ToItselfUsesNoLink) {
 }
 
 TEST(Network, PlaneChoices) {
-  const std::string planes = "clos { nodes: 1 devices_per_node: 2 planes: 4 device_link { latency_ns: 5 gb_per_s: 1 } }";
+  const std::string planes =
+      "clos { nodes: 1 devices_per_node: 2 planes: 4 device_link { latency_ns: 5 gb_per_s: 1 } }";
   const auto used = [&](const std::string& choice) {
     World world("plane_choice: " + choice + " " + planes);
-    for (std::uint64_t n = 0; n < 40; ++n) world.send(0, 0, 1, 10, 0, world.network.choice(0, 1, n));
+    for (std::uint64_t n = 0; n < 40; ++n)
+      world.send(0, 0, 1, 10, 0, world.network.choice(0, 1, n));
     world.engine.run();
     std::vector<std::uint64_t> packets;
     for (NodeId chip = 2; chip < 6; ++chip) packets.push_back(world.use(0, chip).packets);

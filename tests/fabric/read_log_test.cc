@@ -29,7 +29,8 @@ TEST(ReadLog, AClaimWhileAPutIsUnderWayIsTorn) {
 }
 
 TEST(ReadLog, OutsideThatTimeIsNot) {
-  for (const auto& [claim, torn] : {std::pair{10, false}, std::pair{11, true}, std::pair{29, true}, std::pair{30, false}}) {
+  for (const auto& [claim, torn] :
+       {std::pair{10, false}, std::pair{11, true}, std::pair{29, true}, std::pair{30, false}}) {
     ReadLog log;
     log.claim(100, 50, 0, claim);
     EXPECT_EQ(log.completed(100, 50, put_issued_at(10), 30).has_value(), torn) << claim;
@@ -38,11 +39,12 @@ TEST(ReadLog, OutsideThatTimeIsNot) {
 
 TEST(ReadLog, OverlapsByASingleByte) {
   for (const auto& [address, bytes, torn] :
-       {std::tuple{0, 100, false}, std::tuple{0, 101, true}, std::tuple{149, 1, true}, std::tuple{150, 10, false},
-        std::tuple{120, 1, true}, std::tuple{0, 1000, true}}) {
+       {std::tuple{0, 100, false}, std::tuple{0, 101, true}, std::tuple{149, 1, true},
+        std::tuple{150, 10, false}, std::tuple{120, 1, true}, std::tuple{0, 1000, true}}) {
     ReadLog log;
     log.claim(100, 50, 0, 20);
-    EXPECT_EQ(log.completed(static_cast<Address>(address), static_cast<std::uint64_t>(bytes), put_issued_at(10), 30)
+    EXPECT_EQ(log.completed(static_cast<Address>(address), static_cast<std::uint64_t>(bytes),
+                            put_issued_at(10), 30)
                   .has_value(),
               torn)
         << address << "+" << bytes;

@@ -39,8 +39,8 @@ class Destination final : public emu::LogicalProcess, public VisibilitySink {
     engine_.attach(kDestination, this);
   }
 
-  // A packet of put `sequence` of a channel arrives at `time`: bytes [offset, offset + bytes) of put_bytes, to
-  // `to` + offset, all of value `value`.
+  // A packet of put `sequence` of a channel arrives at `time`: bytes [offset, offset + bytes) of
+  // put_bytes, to `to` + offset, all of value `value`.
   struct Arrival {
     Time time;
     std::uint32_t sequence;
@@ -56,7 +56,8 @@ class Destination final : public emu::LogicalProcess, public VisibilitySink {
   void arrive(const Arrival& arrival) {
     std::vector<std::byte> bytes(arrival.bytes, std::byte{arrival.value});
     const std::uint64_t payload = engine_.send_payload(kDestination, bytes);
-    Packet& packet = engine_.schedule(arrival.source, kDestination, arrival.time, kDelivery).as<Packet>();
+    Packet& packet =
+        engine_.schedule(arrival.source, kDestination, arrival.time, kDelivery).as<Packet>();
     packet = Packet{};
     packet.source = arrival.source;
     packet.destination = kDestination;
@@ -113,9 +114,10 @@ class Destination final : public emu::LogicalProcess, public VisibilitySink {
   std::vector<Time> first_visible_ = std::vector<Time>(kMemoryBytes, -1);
 };
 
-Fabric ordered(const std::string& scope, const std::string& kind = "WHOLE", const std::string& ack = "VISIBLE") {
-  return fabric_of("atomic_block_bytes: 64 packet_bytes: 256 order_scope: " + scope + " order_kind: " + kind +
-                   " ack_at: " + ack);
+Fabric ordered(const std::string& scope, const std::string& kind = "WHOLE",
+               const std::string& ack = "VISIBLE") {
+  return fabric_of("atomic_block_bytes: 64 packet_bytes: 256 order_scope: " + scope +
+                   " order_kind: " + kind + " ack_at: " + ack);
 }
 
 TEST(Visibility, WholeOrderHoldsALaterPutUntilTheEarlierIsComplete) {
@@ -205,7 +207,9 @@ TEST(Visibility, AcknowledgesAtReceptionThoughOrderHoldsThePut) {
     at.arrive({50, 0, 0, 256, 256, 512});
     at.arrive({60, 2, 8192, 0, 4, 4});
     at.run();
-    EXPECT_EQ(at.acknowledged, (std::vector<Seen>{{20, 0, 1, 0, 512}, {50, 0, 0, 0, 512}, {60, 0, 2, 0, 4}})) << kind;
+    EXPECT_EQ(at.acknowledged,
+              (std::vector<Seen>{{20, 0, 1, 0, 512}, {50, 0, 0, 0, 512}, {60, 0, 2, 0, 4}}))
+        << kind;
     EXPECT_EQ(at.visible_at(4096), 50) << kind;
     EXPECT_EQ(at.complete.size(), 3u) << kind;
   }
@@ -216,10 +220,12 @@ TEST(Visibility, AtomicsAddInOrderOfArrival) {
     Destination at(ordered(scope), {true, 3, 1000});
     // Eight bytes of value v are v * 0x0101…01.
     for (std::uint32_t i = 0; i < 20; ++i) {
-      at.arrive({10 + i, i, 4096, 0, 8, 8, static_cast<std::uint8_t>(1 + i % 3), 0, 0, PacketKind::kAtomicAdd});
+      at.arrive({10 + i, i, 4096, 0, 8, 8, static_cast<std::uint8_t>(1 + i % 3), 0, 0,
+                 PacketKind::kAtomicAdd});
     }
     at.run();
-    EXPECT_EQ(at.memory().load<std::uint64_t>(4096), 0x0101010101010101u * (7 * 1 + 7 * 2 + 6 * 3)) << scope;
+    EXPECT_EQ(at.memory().load<std::uint64_t>(4096), 0x0101010101010101u * (7 * 1 + 7 * 2 + 6 * 3))
+        << scope;
     EXPECT_EQ(at.visible.back().time, 29) << "the adversary leaves atomics alone";
   }
 }
@@ -243,16 +249,20 @@ class Traffic {
       const auto source = static_cast<NodeId>(random_.below(2));
       const auto channel = static_cast<std::uint16_t>(random_.below(2));
       // Without order a source numbers its puts through.
-      const std::uint32_t sequence = sequences[{source, ordered_channels ? channel : std::uint16_t{0}}]++;
+      const std::uint32_t sequence =
+          sequences[{source, ordered_channels ? channel : std::uint16_t{0}}]++;
       const Address to = i * 4096 + random_.below(100);
-      puts.push_back({source, channel, sequence, to, static_cast<std::uint32_t>(1 + random_.below(1500))});
+      puts.push_back(
+          {source, channel, sequence, to, static_cast<std::uint32_t>(1 + random_.below(1500))});
     }
     for (const Put& put : puts) {
       for (std::uint32_t offset = 0; offset < put.bytes;) {
         const auto into = static_cast<std::uint32_t>((put.to + offset) % kBlock);
         const std::uint32_t bytes = std::min(put.bytes - offset, kPacketBytes - into);
-        arrivals.push_back({static_cast<Time>(1000 + random_.below(20'000)), put.sequence, put.to, offset, bytes,
-                            put.bytes, static_cast<std::uint8_t>(1 + put.sequence % 255), put.source, put.channel});
+        arrivals.push_back({static_cast<Time>(1000 + random_.below(20'000)), put.sequence, put.to,
+                            offset, bytes, put.bytes,
+                            static_cast<std::uint8_t>(1 + put.sequence % 255), put.source,
+                            put.channel});
         offset += bytes;
       }
     }
@@ -269,7 +279,8 @@ class Traffic {
   emu::RandomStream random_;
 };
 
-class UnderAdversary : public testing::TestWithParam<std::tuple<const char*, const char*, const char*>> {
+class UnderAdversary
+    : public testing::TestWithParam<std::tuple<const char*, const char*, const char*>> {
  protected:
   Fabric fabric() const {
     return ordered(std::get<0>(GetParam()), std::get<1>(GetParam()), std::get<2>(GetParam()));
@@ -293,7 +304,8 @@ TEST_P(UnderAdversary, DelaysWithinTheBoundAndTheOrder) {
     // No block is shown in parts or twice.
     std::map<Address, std::uint32_t> shown;
     for (const Seen& seen : at.visible) {
-      EXPECT_EQ(seen.address / kBlock, (seen.address + seen.bytes - 1) / kBlock) << "more than a block at once";
+      EXPECT_EQ(seen.address / kBlock, (seen.address + seen.bytes - 1) / kBlock)
+          << "more than a block at once";
       EXPECT_TRUE(shown.emplace(seen.address, seen.bytes).second) << "twice";
     }
     for (const Put& put : traffic.puts) {
@@ -310,12 +322,15 @@ TEST_P(UnderAdversary, DelaysWithinTheBoundAndTheOrder) {
         delayed = delayed || at.visible_at(byte) > plain.visible_at(byte) + kDelay / 2;
         // Inside one packet, whose blocks arrive together.
         const bool border = (byte - put.to / kBlock * kBlock) % kPacketBytes == 0;
-        torn = torn || (!border && byte % kBlock == 0 && byte > put.to && at.visible_at(byte) < at.visible_at(byte - 1));
-        EXPECT_EQ(at.memory().load<std::uint8_t>(byte), static_cast<std::uint8_t>(1 + put.sequence % 255));
+        torn = torn || (!border && byte % kBlock == 0 && byte > put.to &&
+                        at.visible_at(byte) < at.visible_at(byte - 1));
+        EXPECT_EQ(at.memory().load<std::uint8_t>(byte),
+                  static_cast<std::uint8_t>(1 + put.sequence % 255));
       }
     }
 
-    // Completion: once per put, when its last byte is visible. Acknowledgement: then or at reception.
+    // Completion: once per put, when its last byte is visible. Acknowledgement: then or at
+    // reception.
     ASSERT_EQ(at.complete.size(), traffic.puts.size());
     ASSERT_EQ(at.acknowledged.size(), traffic.puts.size());
     const bool at_reception = fabric().ack_at() == Fabric::RECEIVED;
@@ -336,12 +351,14 @@ TEST_P(UnderAdversary, KeepsTheChannelsOrder) {
     traffic.send(at);
     const auto last = [&at](const Put& put) {
       Time time = 0;
-      for (Address byte = put.to; byte < put.to + put.bytes; ++byte) time = std::max(time, at.visible_at(byte));
+      for (Address byte = put.to; byte < put.to + put.bytes; ++byte)
+        time = std::max(time, at.visible_at(byte));
       return time;
     };
     const auto earliest = [&at](const Put& put, std::uint32_t bytes) {
       Time time = emu::kNever;
-      for (Address byte = put.to; byte < put.to + bytes; ++byte) time = std::min(time, at.visible_at(byte));
+      for (Address byte = put.to; byte < put.to + bytes; ++byte)
+        time = std::min(time, at.visible_at(byte));
       return time;
     };
     bool out_of_order = false;
@@ -351,8 +368,8 @@ TEST_P(UnderAdversary, KeepsTheChannelsOrder) {
             before.sequence + 1 != after.sequence) {
           continue;
         }
-        const std::uint32_t first_packet =
-            std::min<std::uint32_t>(after.bytes, kPacketBytes - static_cast<std::uint32_t>(after.to % kBlock));
+        const std::uint32_t first_packet = std::min<std::uint32_t>(
+            after.bytes, kPacketBytes - static_cast<std::uint32_t>(after.to % kBlock));
         if (whole()) {
           EXPECT_GE(earliest(after, after.bytes), last(before));
         } else if (is_ordered()) {

@@ -15,8 +15,8 @@ struct Machine {
   const char* placement;
 };
 const Machine kMachines[] = {
-    {"tiny", 4, "packed"}, {"star", 7, "packed"}, {"ascend950-mesh8", 8, "packed"}, {"cm384", 24, "packed"},
-    {"cm384", 6, "spread"},
+    {"tiny", 4, "packed"},   {"star", 7, "packed"},  {"ascend950-mesh8", 8, "packed"},
+    {"cm384", 24, "packed"}, {"cm384", 6, "spread"},
 };
 
 class Breakdown : public testing::TestWithParam<std::tuple<Machine, double, bool>> {};
@@ -27,9 +27,11 @@ TEST_P(Breakdown, SumsToTheLatencyExactly) {
     if (entry.name.starts_with("test-")) continue;  // of other tests in this program
     Workload workload = make_workload(12, 3, 9, 100, 16);
     workload.set_jitter_ns(jitter_ns);
-    // An ordering-sensitive algorithm cannot run on star, whose fabric keeps no order; that is not the question.
+    // An ordering-sensitive algorithm cannot run on star, whose fabric keeps no order; that is not
+    // the question.
     const Settings settings = {{"fabric.order_scope", "DEVICE_PAIR"}};
-    RunConfig config = shipped_run(machine.topology, entry.name, machine.devices, settings, workload);
+    RunConfig config =
+        shipped_run(machine.topology, entry.name, machine.devices, settings, workload);
     config.placement = machine.placement;
     config.iterations = 4;
     config.adversary = adversary;
@@ -45,7 +47,8 @@ TEST_P(Breakdown, SumsToTheLatencyExactly) {
       // Every core is somewhere at any time of its kernel.
       double core_time = 0;
       for (const auto& [category, us] : operation.core_time_us()) core_time += us;
-      EXPECT_NEAR(core_time, operation.latency_us().mean(), 1e-6 * operation.latency_us().mean()) << where;
+      EXPECT_NEAR(core_time, operation.latency_us().mean(), 1e-6 * operation.latency_us().mean())
+          << where;
       EXPECT_LE(operation.latency_us().min(), operation.latency_us().p50());
       EXPECT_LE(operation.latency_us().p50(), operation.latency_us().p99());
       EXPECT_LE(operation.latency_us().p99(), operation.latency_us().max());
@@ -54,7 +57,8 @@ TEST_P(Breakdown, SumsToTheLatencyExactly) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, Breakdown,
-                         testing::Combine(testing::ValuesIn(kMachines), testing::Values(0.0, 3'000.0, 100'000.0),
+                         testing::Combine(testing::ValuesIn(kMachines),
+                                          testing::Values(0.0, 3'000.0, 100'000.0),
                                           testing::Bool()));
 
 }  // namespace

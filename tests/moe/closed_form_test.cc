@@ -1,5 +1,5 @@
-// p2p, ring and all-to-all against formulas from the numbers in the topology files, to the picosecond, where
-// all latencies are equal and no two puts share a link.
+// p2p, ring and all-to-all against formulas from the numbers in the topology files, to the
+// picosecond, where all latencies are equal and no two puts share a link.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,13 +22,18 @@ Time ns(double nanoseconds) { return static_cast<Time>(nanoseconds * 1000 + 0.5)
 
 // What the formulas need of a machine: numbers from its file.
 struct Numbers {
-  enum Links { kPerPut, kPerTarget, kShared };  // a first link of its own: planes in turn; full mesh; neither
+  enum Links {
+    kPerPut,
+    kPerTarget,
+    kShared
+  };  // a first link of its own: planes in turn; full mesh; neither
   const char* topology;
   const char* placement;
   std::uint32_t devices;
   Links links;
 
-  devices::Machine file = devices::load_machine("topologies/" + std::string(topology) + ".textproto", {});
+  devices::Machine file =
+      devices::load_machine("topologies/" + std::string(topology) + ".textproto", {});
   const devices::Device& device = file.device();
   const fabric::Fabric& fabric = file.fabric();
   bool ordered = fabric.order_scope() != fabric::Fabric::NONE;
@@ -53,7 +58,8 @@ Case star(std::uint32_t devices) {
 Case tiny(const char* placement, bool far) {
   auto numbers = std::make_shared<Numbers>("tiny", placement, 2u, Numbers::kPerPut);
   const fabric::Clos& clos = numbers->fabric.clos();
-  numbers->latency = 2 * ns(clos.device_link().latency_ns()) + (far ? 2 * ns(clos.uplink().latency_ns()) : 0);
+  numbers->latency =
+      2 * ns(clos.device_link().latency_ns()) + (far ? 2 * ns(clos.uplink().latency_ns()) : 0);
   numbers->link_rate = clos.device_link().gb_per_s();
   EXPECT_EQ(clos.device_link().gb_per_s(), clos.uplink().gb_per_s());
   return numbers;
@@ -62,10 +68,14 @@ Case tiny(const char* placement, bool far) {
 enum Which { kMesh, kStar, kTinyNode, kTinyFar };
 Case numbers_of(Which which, std::uint32_t star_devices) {
   switch (which) {
-    case kMesh: return mesh();
-    case kStar: return star(star_devices);
-    case kTinyNode: return tiny("0,1", false);
-    case kTinyFar: return tiny("0,2", true);
+    case kMesh:
+      return mesh();
+    case kStar:
+      return star(star_devices);
+    case kTinyNode:
+      return tiny("0,1", false);
+    case kTinyFar:
+      return tiny("0,2", true);
   }
   return nullptr;
 }
@@ -75,12 +85,16 @@ std::string name_of(const testing::TestParamInfo<Which>& tested) {
 }
 const auto kMachines = testing::Values(kMesh, kStar, kTinyNode, kTinyFar);
 
-// The program of the three benchmarks on one device: for every target a put, a fence, a flag; then a poll over
-// the flags. Every device does the same at the same time, so what device d sends is what d receives.
+// The program of the three benchmarks on one device: for every target a put, a fence, a flag; then
+// a poll over the flags. Every device does the same at the same time, so what device d sends is
+// what d receives.
 class Expected {
  public:
   Expected(Case numbers, std::uint32_t bytes)
-      : numbers_(std::move(numbers)), n_(*numbers_), bytes_(bytes), now_(ns(n_.device.launch_ns())) {}
+      : numbers_(std::move(numbers)),
+        n_(*numbers_),
+        bytes_(bytes),
+        now_(ns(n_.device.launch_ns())) {}
 
   // A put and its flag to a target with a path of its own. The visible time of the flag.
   Time put_and_flag() {
@@ -187,7 +201,8 @@ TEST_P(AllToAllForm, ShiftSchedule) {
   for (const std::uint32_t bytes : kSizes) {
     Expected expected(numbers, bytes);
     std::vector<Time> flags;
-    for (std::uint32_t shift = 1; shift < numbers->devices; ++shift) flags.push_back(expected.put_and_flag());
+    for (std::uint32_t shift = 1; shift < numbers->devices; ++shift)
+      flags.push_back(expected.put_and_flag());
     const Result result = measured(*numbers, "alltoall", bytes);
     const Latency& latency = result.operations(0).latency_us();
     EXPECT_EQ(to_ps(latency.max()), expected.poll(flags)) << bytes;

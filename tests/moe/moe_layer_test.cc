@@ -1,5 +1,5 @@
-// The checks themselves, sabotaged: a layer on one device that does everything right, then damages one thing in
-// device memory. Verification has to see each of them (R10).
+// The checks themselves, sabotaged: a layer on one device that does everything right, then damages
+// one thing in device memory. Verification has to see each of them (R10).
 #include "moe/moe_layer.h"
 
 #include <gmock/gmock.h>
@@ -16,10 +16,11 @@ namespace {
 using devices::Core;
 using testing::HasSubstr;
 
-const std::vector<std::string> kDispatchDamage = {"payload-first", "payload-last", "scale", "tag-token",
-                                                  "tag-k",         "tag-source",   "count", "swapped-rows",
-                                                  "missing-row"};
-const std::vector<std::string> kCombineDamage = {"output-first", "output-last", "output-sign", "missing-output",
+const std::vector<std::string> kDispatchDamage = {"payload-first", "payload-last", "scale",
+                                                  "tag-token",     "tag-k",        "tag-source",
+                                                  "count",         "swapped-rows", "missing-row"};
+const std::vector<std::string> kCombineDamage = {"output-first",    "output-last",
+                                                 "output-sign",     "missing-output",
                                                  "swapped-outputs", "forgotten-expert"};
 
 class Local final : public MoeLayer {
@@ -37,8 +38,9 @@ class Local final : public MoeLayer {
       const auto rows = problem_.arrivals[iteration].rows(expert);
       memory.store(expert_rows(expert), static_cast<std::uint32_t>(rows.size()));
       for (const RowTag& each : rows) {
-        const float value = encode_row(memory.array<std::uint16_t>(input(each.token), problem_.hidden()), precision_,
-                                       memory.view(expanded(row), payload_bytes()));
+        const float value =
+            encode_row(memory.array<std::uint16_t>(input(each.token), problem_.hidden()),
+                       precision_, memory.view(expanded(row), payload_bytes()));
         memory.store(scale(row), value);
         memory.store(tag(row), each);
         ++row;
@@ -51,7 +53,8 @@ class Local final : public MoeLayer {
   emu::Task combine(Core& core, std::uint32_t iteration) override {
     fabric::Memory& memory = core.memory();
     const std::uint32_t count = tokens(core.rank(), iteration);
-    std::vector<std::vector<std::uint64_t>> row_of(count, std::vector<std::uint64_t>(problem_.top_k()));
+    std::vector<std::vector<std::uint64_t>> row_of(count,
+                                                   std::vector<std::uint64_t>(problem_.top_k()));
     for (std::uint64_t row = 0; row < rows(core.rank(), iteration); ++row) {
       const auto each = memory.load<RowTag>(tag(row));
       if (each.token < count && each.k < problem_.top_k()) row_of[each.token][each.k] = row;
@@ -61,8 +64,8 @@ class Local final : public MoeLayer {
       const auto weights = problem_.tables[iteration].weights(0, token);
       for (std::uint32_t k = 0; k < problem_.top_k(); ++k) {
         if (damage_ == "forgotten-expert" && token == 2 && k == 1) continue;
-        const auto output_row =
-            std::as_const(memory).array<std::uint16_t>(expert_output(row_of[token][k]), problem_.hidden());
+        const auto output_row = std::as_const(memory).array<std::uint16_t>(
+            expert_output(row_of[token][k]), problem_.hidden());
         accumulate(sum, output_row, weights[k]);
       }
       round_to_bf16(sum, memory.array<std::uint16_t>(output(token), problem_.hidden()));
@@ -74,8 +77,10 @@ class Local final : public MoeLayer {
   static void flip(fabric::Memory& memory, fabric::Address address, std::uint8_t bits) {
     memory.store(address, static_cast<std::uint8_t>(memory.load<std::uint8_t>(address) ^ bits));
   }
-  static void swap(fabric::Memory& memory, fabric::Address a, fabric::Address b, std::uint64_t bytes) {
-    std::swap_ranges(memory.view(a, bytes).begin(), memory.view(a, bytes).end(), memory.view(b, bytes).begin());
+  static void swap(fabric::Memory& memory, fabric::Address a, fabric::Address b,
+                   std::uint64_t bytes) {
+    std::swap_ranges(memory.view(a, bytes).begin(), memory.view(a, bytes).end(),
+                     memory.view(b, bytes).begin());
   }
 
   void damage_rows(fabric::Memory& memory) const {
@@ -86,15 +91,19 @@ class Local final : public MoeLayer {
     if (damage_ == "tag-source") flip(memory, tag(kRow), 1);
     if (damage_ == "tag-token") flip(memory, tag(kRow) + 4, 1);
     if (damage_ == "tag-k") flip(memory, tag(kRow) + 8, 1);
-    if (damage_ == "count") memory.store(expert_rows(0), memory.load<std::uint32_t>(expert_rows(0)) - 1);
-    if (damage_ == "swapped-rows") swap(memory, expanded(kRow), expanded(kRow + 1), payload_bytes());
-    if (damage_ == "missing-row") std::ranges::fill(memory.view(expanded(kRow), payload_bytes()), std::byte{0});
+    if (damage_ == "count")
+      memory.store(expert_rows(0), memory.load<std::uint32_t>(expert_rows(0)) - 1);
+    if (damage_ == "swapped-rows")
+      swap(memory, expanded(kRow), expanded(kRow + 1), payload_bytes());
+    if (damage_ == "missing-row")
+      std::ranges::fill(memory.view(expanded(kRow), payload_bytes()), std::byte{0});
   }
   void damage_outputs(fabric::Memory& memory) const {
     if (damage_ == "output-first") flip(memory, output(2), 1);
     if (damage_ == "output-last") flip(memory, output(2) + output_row_bytes() - 2, 1);
     if (damage_ == "output-sign") flip(memory, output(2) + 1, 0x80);
-    if (damage_ == "missing-output") std::ranges::fill(memory.view(output(2), output_row_bytes()), std::byte{0});
+    if (damage_ == "missing-output")
+      std::ranges::fill(memory.view(output(2), output_row_bytes()), std::byte{0});
     if (damage_ == "swapped-outputs") swap(memory, output(2), output(3), output_row_bytes());
   }
 

@@ -1,6 +1,6 @@
-// Shapes and routings that have broken dispatch/combine libraries. The T numbers are those of the project's
-// notes on algorithms: each stands for a class of defects seen in the wild. Every test runs for every
-// algorithm below, with the adversary off and on.
+// Shapes and routings that have broken dispatch/combine libraries. The T numbers are those of the
+// project's notes on algorithms: each stands for a class of defects seen in the wild. Every test
+// runs for every algorithm below, with the adversary off and on.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +42,8 @@ class RobustRouting : public testing::TestWithParam<std::tuple<const char*, bool
       config.seed = seed;
       const RunOutcome outcome = run_alone(config);
       ASSERT_EQ(outcome.hang, "") << "seed " << seed;
-      ASSERT_TRUE(outcome.result.verified()) << "seed " << seed << "\n" << failures_of(outcome.result);
+      ASSERT_TRUE(outcome.result.verified()) << "seed " << seed << "\n"
+                                             << failures_of(outcome.result);
     }
   }
 };
@@ -58,7 +59,8 @@ TEST_P(RobustRouting, T1_OneDeviceWithoutTokens) {
 TEST_P(RobustRouting, T1_OnlyOneDeviceWithTokens) {
   for (std::uint32_t holder = 0; holder < 4; ++holder) {
     Workload workload = make_workload(8, 2, 4);
-    for (std::uint32_t device = 0; device < 4; ++device) workload.add_tokens_per_device(device == holder ? 5 : 0);
+    for (std::uint32_t device = 0; device < 4; ++device)
+      workload.add_tokens_per_device(device == holder ? 5 : 0);
     expect_good(config(4, 3, workload));
   }
 }
@@ -110,7 +112,8 @@ TEST_P(RobustRouting, T3_AllTokensToOneDevice) {
 
 TEST_P(RobustRouting, T4_MaskedInEveryPosition) {
   const Workload workload = routed(
-      make_workload(8, 3, 5), {{-1, 1, 2}, {3, -1, 4}, {5, 6, -1}, {-1, -1, 7}, {0, -1, -1}, {-1, 2, -1}, {1, 5, 7}});
+      make_workload(8, 3, 5),
+      {{-1, 1, 2}, {3, -1, 4}, {5, 6, -1}, {-1, -1, 7}, {0, -1, -1}, {-1, 2, -1}, {1, 5, 7}});
   expect_good(config(4, 3, workload));
 }
 
@@ -139,7 +142,8 @@ TEST_P(RobustRouting, T4_TheSameExpertTwiceInOneToken) {
 
 TEST_P(RobustRouting, T5_AnExpertThatDoesNotExistIsRefused) {
   EXPECT_THROW(run_alone(config(4, 3, routed(make_workload(8, 2, 4), {{0, 8}}))), emu::ConfigError);
-  EXPECT_THROW(run_alone(config(4, 3, routed(make_workload(8, 2, 4), {{0, -2}}))), emu::ConfigError);
+  EXPECT_THROW(run_alone(config(4, 3, routed(make_workload(8, 2, 4), {{0, -2}}))),
+               emu::ConfigError);
 }
 
 // --- T6: experts and devices that do not divide ---
@@ -180,8 +184,9 @@ TEST_P(RobustRouting, T7_CountsThatDoNotFitTheDevicesAreRefused) {
 // --- T9, T10: row sizes and K ---
 
 TEST_P(RobustRouting, T9_RowSizesAroundBlockBorders) {
-  for (const std::uint32_t hidden : {1u, 2u, 15u, 16u, 17u, 31u, 32u, 33u, 127u, 128u, 129u, 239u, 240u, 241u, 479u,
-                                     480u, 481u, 511u, 512u, 513u, 960u, 961u}) {
+  for (const std::uint32_t hidden :
+       {1u,   2u,   15u,  16u,  17u,  31u,  32u,  33u,  127u, 128u, 129u,
+        239u, 240u, 241u, 479u, 480u, 481u, 511u, 512u, 513u, 960u, 961u}) {
     RunConfig run = config(3, 2, make_workload(6, 2, 3, hidden, 8));
     run.seed = hidden;
     good_run(run);
@@ -222,8 +227,9 @@ TEST_P(RobustRouting, T11_JitterMakesDevicesDrift) {
   EXPECT_GT(apart.virtual_time_us(), together.virtual_time_us() + 100);
 }
 
-// Devices whose token stays at home need nothing from the others in combine: they are a call ahead at once, as
-// soon as they have heard from everybody in dispatch. Only double buffers keep the calls apart.
+// Devices whose token stays at home need nothing from the others in combine: they are a call ahead
+// at once, as soon as they have heard from everybody in dispatch. Only double buffers keep the
+// calls apart.
 TEST_P(RobustRouting, T11_DevicesThatNeedNobodyRunAhead) {
   const Workload workload = routed(make_workload(8, 2, 1), {{0, 1}, {2, -1}, {-1, -1}, {6, 7}});
   for (std::uint64_t seed = 1; seed <= 16; ++seed) {
@@ -295,8 +301,8 @@ TEST_P(RobustRouting, T21_ConstantCoreCountsAreFine) {
   }
 }
 
-// Every core keeps its own parity: one that sat out a call writes into, and polls, the other half than its
-// peers. The run has to end, and has to say so.
+// Every core keeps its own parity: one that sat out a call writes into, and polls, the other half
+// than its peers. The run has to end, and has to say so.
 TEST_P(RobustRouting, T21_ChangingCoreCountsNeverPass) {
   if (!has_option(algorithm(), "cores")) GTEST_SKIP() << "no such option";
   for (const char* cores : {"4,2", "2,4", "4,4,1", "1,4", "3,4,4"}) {

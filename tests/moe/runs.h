@@ -24,15 +24,17 @@ namespace orrery::moe {
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 /// An algorithm on a shipped topology, with settings as `--set` takes them.
-inline RunConfig shipped_run(const std::string& topology, const std::string& algorithm, std::uint32_t devices,
-                             const Settings& settings = {}, const Workload& workload = make_workload(8, 2, 4)) {
+inline RunConfig shipped_run(const std::string& topology, const std::string& algorithm,
+                             std::uint32_t devices, const Settings& settings = {},
+                             const Workload& workload = make_workload(8, 2, 4)) {
   RunConfig config;
   config.machine_file = "topologies/" + topology + ".textproto";
   config.machine = devices::load_machine(config.machine_file, settings);
   config.workload = workload;
   config.workload_file = "test";
   for (const auto& [field, value] : settings) {
-    if (field.starts_with("workload.")) emu::set_field(config.workload, field.substr(9), value, "--set");
+    if (field.starts_with("workload."))
+      emu::set_field(config.workload, field.substr(9), value, "--set");
   }
   config.algorithm = algorithm;
   config.devices = devices;
@@ -40,20 +42,25 @@ inline RunConfig shipped_run(const std::string& topology, const std::string& alg
   return config;
 }
 
-/// A machine like tiny of any number of devices: one switch chip per plane and node, `cores` cores each.
+/// A machine like tiny of any number of devices: one switch chip per plane and node, `cores` cores
+/// each.
 inline devices::Machine small_machine(std::uint32_t devices, std::uint32_t cores,
                                       std::uint32_t atomic_block_bytes = 64) {
   devices::Machine machine;
   const bool two_tiers = devices >= 4 && devices % 2 == 0;
   emu::parse_text(
       "name: 'small' fabric { atomic_block_bytes: " + std::to_string(atomic_block_bytes) +
-          " order_scope: DEVICE_PAIR packet_bytes: 512 self_latency_ns: 100 adversary_delay_ns: 20000 clos {"
-          " nodes: " + std::to_string(two_tiers ? 2 : 1) +
+          " order_scope: DEVICE_PAIR packet_bytes: 512 self_latency_ns: 100 adversary_delay_ns: "
+          "20000 clos {"
+          " nodes: " +
+          std::to_string(two_tiers ? 2 : 1) +
           " devices_per_node: " + std::to_string(two_tiers ? devices / 2 : devices) +
           " planes: 2 device_link { latency_ns: 500 gb_per_s: 10 }"
           " uplink { latency_ns: 500 gb_per_s: 10 } } }"
-          "device { cores: " + std::to_string(cores) +
-          " launch_ns: 1000 issue_ns: 100 core_store_gb_per_s: 10 outstanding_stores: 4 fence_ns: 20"
+          "device { cores: " +
+          std::to_string(cores) +
+          " launch_ns: 1000 issue_ns: 100 core_store_gb_per_s: 10 outstanding_stores: 4 fence_ns: "
+          "20"
           " hbm_gb_per_s: 100 core_copy_gb_per_s: 20 copy_ns: 50 poll_ns: 20 barrier_ns: 200"
           " barrier_per_core_ns: 10 vector_pass_ns: 10 vector_elements_per_ns: 16 scalar_step_ns: 5"
           " matrix_tflop_per_s: 1 }",
@@ -112,7 +119,8 @@ inline Workload routed(Workload workload, const std::vector<std::vector<int>>& t
     out << R"({"type":"route","req_id":"r","token_idx":0,"layer":0,"topk_ids":[)";
     for (std::size_t k = 0; k < token.size(); ++k) out << (k > 0 ? "," : "") << token[k];
     out << R"(],"topk_weights":[)";
-    for (std::size_t k = 0; k < token.size(); ++k) out << (k > 0 ? "," : "") << 1.0 / static_cast<double>(k + 2);
+    for (std::size_t k = 0; k < token.size(); ++k)
+      out << (k > 0 ? "," : "") << 1.0 / static_cast<double>(k + 2);
     out << "]}\n";
   }
   workload.mutable_gate()->set_kind(Gate::TRACE);

@@ -1,4 +1,5 @@
-// Algorithms broken on purpose, and what Orrery says about them. A check that never fails proves nothing.
+// Algorithms broken on purpose, and what Orrery says about them. A check that never fails proves
+// nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +20,8 @@ RunConfig sabotaged(const std::string& how, const Workload& workload, std::uint6
 }
 
 TEST(Sabotage, NoneIsFine) {
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) good_run(sabotaged("none", make_workload(8, 2, 8), seed));
+  for (std::uint64_t seed = 1; seed <= 3; ++seed)
+    good_run(sabotaged("none", make_workload(8, 2, 8), seed));
 }
 
 // The status of the last expert (7, on device 3) from device 0 never leaves.
@@ -28,23 +30,24 @@ TEST(Sabotage, DroppedStatusEndsInAHangReport) {
     RunConfig config = sabotaged("drop-status", make_workload(8, 2, 8));
     config.adversary = adversary;
     const std::string report = run_alone(config).hang;
-    // Device 3 has statuses 0..7 (experts 6 and 7, sources 0..3), two for each of its four cores: number 4 is
-    // that of expert 7 from device 0 and belongs to core 2.
+    // Device 3 has statuses 0..7 (experts 6 and 7, sources 0..3), two for each of its four cores:
+    // number 4 is that of expert 7 from device 0 and belongs to core 2.
     EXPECT_THAT(report, HasSubstr("device 3 core 2 (dispatch, iteration 0): polls address 0x"));
     EXPECT_THAT(report, HasSubstr("(slot 0 of 2): holds 0x0000000000000000"));
     EXPECT_THAT(report, HasSubstr("wants status with flag 1.0"));
     EXPECT_THAT(report, HasSubstr("last writer: none"));
     EXPECT_THAT(report, HasSubstr("expected writer: device 0 core 3 (status of expert 7)"));
     // Its other cores wait at the barrier; every other device waits for rows of device 3.
-    EXPECT_THAT(report, HasSubstr("device 3 core 0 (dispatch, iteration 0): waits in the core barrier with 3 of 4 cores"));
+    EXPECT_THAT(report, HasSubstr("device 3 core 0 (dispatch, iteration 0): waits in the core "
+                                  "barrier with 3 of 4 cores"));
     EXPECT_THAT(report, HasSubstr("expected writer: device 3 (row of expert "));
   }
 }
 
 // The statuses of a first call stay in memory's history: the report names their writer.
 TEST(Sabotage, HangReportNamesTheLastWriter) {
-  // With three cores at the first call and four at the second the half of the window that core 3 uses is the
-  // other one: it polls slots that were written, and cleared, before.
+  // With three cores at the first call and four at the second the half of the window that core 3
+  // uses is the other one: it polls slots that were written, and cleared, before.
   Workload workload = make_workload(8, 2, 8);
   RunConfig config = small_run("cann-bsp", 4, 4, workload);
   config.settings = {{"algorithm.cores", "4,4,3"}};
@@ -54,9 +57,9 @@ TEST(Sabotage, HangReportNamesTheLastWriter) {
   EXPECT_THAT(report, HasSubstr("last writer: device "));
 }
 
-// Without the SyncAll before the statuses a core's status may be issued, and so be visible, before another
-// core's rows: whoever believes it reads rows that are not there. Here the last core has twice
-// as many rows to send as the others, which are early with their statuses.
+// Without the SyncAll before the statuses a core's status may be issued, and so be visible, before
+// another core's rows: whoever believes it reads rows that are not there. Here the last core has
+// twice as many rows to send as the others, which are early with their statuses.
 RunConfig skipped_syncall(std::uint64_t seed) {
   std::vector<std::vector<int>> tokens(32, {-1, -1});
   for (std::size_t token = 0; token < tokens.size(); ++token) {
