@@ -24,6 +24,7 @@ Engine::Engine(const ProcessGroup& processes, Transport* transport, LpId lps)
       rank_(processes.rank()),
       buffers_(processes.local_size() < static_cast<int>(std::thread::hardware_concurrency())),
       payloads_(buffers_, processes.size()),
+      transport_(transport),
       process_of_(lps, 0),
       objects_(lps, nullptr),
       sequences_(lps, 0),
@@ -104,8 +105,18 @@ void Engine::tick() {
   progress_(now_);
 }
 
+// Before anything that blocks in MPI: a peer may still be flushing the credits it returned at the
+// end of the window, and with RMA emulated in software that needs this process's progress.
+void Engine::settle() {
+  if (!exchange_) return;
+  transport_->flush();
+  std::int64_t none = 0;
+  transport_->reduce_min({&none, 1});
+}
+
 void Engine::reach(std::int64_t milestone) {
   if (milestone == all_announced_) return;
+  settle();
   all_announced_ = milestone;
   if (reached_) reached_(milestone);
 }
@@ -121,8 +132,10 @@ Engine::Outcome Engine::run() {
     earliest_sent_ = kNever;
     exchange_->close_window(minimum);
     reach(minimum[1]);
-    if (minimum[0] == kNever) return Outcome::kQuiescent;
-    if (minimum[0] >= limit_) return Outcome::kLimit;
+    if (minimum[0] == kNever || minimum[0] >= limit_) {
+      settle();
+      return minimum[0] == kNever ? Outcome::kQuiescent : Outcome::kLimit;
+    }
     const Time horizon = minimum[0] > kNever - lookahead_ ? kNever : minimum[0] + lookahead_;
     execute_before(std::min(horizon, limit_));
     tick();

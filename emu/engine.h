@@ -84,6 +84,7 @@ class Engine final : private ExchangeSink {
   }
   void execute_before(Time horizon);
   void reach(std::int64_t milestone);
+  void settle();
   void tick();
 
   const ProcessGroup& processes_;
@@ -91,6 +92,7 @@ class Engine final : private ExchangeSink {
   EventQueue queue_;
   BufferPool buffers_;
   PayloadStore payloads_;
+  Transport* const transport_;
   std::unique_ptr<Exchange> exchange_;
   std::vector<int> process_of_;
   std::vector<LogicalProcess*> objects_;

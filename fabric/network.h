@@ -19,8 +19,8 @@ struct LinkUse {
   emu::Time waited = 0;  // queueing that packets saw here, behind other puts
   std::uint64_t bytes = 0;
   std::uint64_t packets = 0;
-  // The put whose packets are being served, back to back, and since when: a packet behind its own put's
-  // earlier ones does not queue, it is serialised.
+  // The put whose packets are being served, back to back, and since when: a packet behind its own
+  // put's earlier ones does not queue, it is serialised.
   std::uint64_t run_of = ~std::uint64_t{0};
   emu::Time run_since = 0;
 };
