@@ -165,6 +165,28 @@ class Walker {
 
 }  // namespace
 
+namespace {
+
+// Every process's stretches to process 0. They do not overlap, so that their times order them.
+std::vector<PathStep> gather_steps(const emu::ProcessGroup& processes,
+                                   const std::vector<PathStep>& mine) {
+  std::vector<PathStep> all;
+  for (const auto& part : processes.all_gather(std::as_bytes(std::span<const PathStep>(mine)))) {
+    const std::size_t count = part.size() / sizeof(PathStep);
+    if (processes.rank() != 0 || count == 0) continue;
+    all.resize(all.size() + count);
+    std::memcpy(&all[all.size() - count], part.data(), part.size());
+  }
+  std::sort(all.begin(), all.end(),
+            [](const PathStep& a, const PathStep& b) { return a.from < b.from; });
+  if (all.size() > CriticalPath::kMaxSteps) {
+    all.erase(all.begin(), all.end() - CriticalPath::kMaxSteps);
+  }
+  return all;
+}
+
+}  // namespace
+
 std::vector<std::string> part_names(const fabric::Topology& topology) {
   std::vector<std::string> names = {"launch",       "issue",       "serialisation", "hop_latency",
                                     "store_window", "fence_stall", "proxy_queue",   "barrier_wait",
@@ -208,7 +230,7 @@ CriticalPath critical_path(Cluster& cluster, std::uint32_t operation, std::uint3
   }
   path.parts.assign(walk.parts, walk.parts + kParts);
   path.parts.resize(kFirstQueueing + cluster.topology().link_classes.size());
-  std::reverse(path.steps.begin(), path.steps.end());
+  path.steps = gather_steps(processes, path.steps);
   return path;
 }
 

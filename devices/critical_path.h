@@ -13,9 +13,9 @@
 
 namespace orrery::devices {
 
-/// One stretch of the path, in order of time when listed.
+/// One stretch of the path, in order of time when listed; plain data, sent between processes.
 struct PathStep {
-  std::uint32_t rank;
+  std::uint32_t rank;  // whose core the path is on; for a packet's journey: the receiver
   std::uint32_t core;
   std::uint32_t part;  // index into part_names()
   emu::Time from;
@@ -25,7 +25,7 @@ struct PathStep {
 struct CriticalPath {
   std::uint32_t rank = 0;        // the slowest device
   std::vector<emu::Time> parts;  // one per part_names()
-  std::vector<PathStep> steps;   // at most kMaxSteps, latest last
+  std::vector<PathStep> steps;   // latest last; on process 0 alone; the last kMaxSteps of them
   static constexpr std::size_t kMaxSteps = 20000;
 };
 

@@ -146,6 +146,12 @@ void Measurement::fold(std::uint32_t iteration) {
   }
 }
 
+std::vector<devices::CriticalPath> Measurement::paths() const {
+  std::vector<devices::CriticalPath> paths;
+  for (const OperationSummary& operation : operations_) paths.push_back(operation.path);
+  return paths;
+}
+
 void Measurement::finish(std::uint32_t iterations, Result& result) {
   const emu::ProcessGroup& processes = cluster_.processes();
   const emu::Time first = -processes.max(-first_start_);

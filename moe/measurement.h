@@ -22,6 +22,8 @@ class Measurement {
   void fold(std::uint32_t iteration);
   /// Collective: fills operations, counters, busiest_links, virtual_time_us, digest.
   void finish(std::uint32_t iterations, Result& result);
+  /// The critical path of each operation's slowest device and iteration.
+  std::vector<devices::CriticalPath> paths() const;
 
  private:
   struct OperationSummary {

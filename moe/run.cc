@@ -312,6 +312,7 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
     result.set_verified(false);
   } else {
     driver.measurement().finish(config.iterations, result);
+    outcome.paths = driver.measurement().paths();
     double buffers = 0;
     for (std::uint32_t device = 0; device < config.devices; ++device) {
       buffers = std::max(buffers, static_cast<double>(algorithm->touched_bytes(device)));

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "devices/critical_path.h"
 #include "devices/machine.h"
 #include "emu/process_group.h"
 #include "moe/result.pb.h"
@@ -38,6 +39,8 @@ struct RunConfig {
 struct RunOutcome {
   Result result;
   std::string hang;
+  /// Of each operation of the result; their steps on process 0 alone.
+  std::vector<devices::CriticalPath> paths;
 };
 
 /// Collective over `processes`; every process gets the same result (R4), the host section aside.
