@@ -37,6 +37,33 @@ std::vector<int> assign_processes(const fabric::Topology& topology,
   return process_of;
 }
 
+emu::Time lookahead_of(const fabric::Topology& topology, const std::vector<int>& assigned) {
+  emu::Time lookahead = emu::kNever;
+  for (const fabric::Link& link : topology.links) {
+    if (assigned[link.from] != assigned[link.to]) lookahead = std::min(lookahead, link.latency);
+  }
+  return lookahead;
+}
+
+int pick_shards(const fabric::Topology& topology, const std::vector<fabric::NodeId>& ports,
+                int processes, int threads) {
+  if (threads == 1) return 1;
+  constexpr int kShardsPerThread = 8;
+  constexpr int kFewestDevices = 2;  // of a shard, where there are enough of them
+  const int mine = static_cast<int>(ports.size()) / processes;
+  const int most = std::clamp(mine / kFewestDevices, 1, threads * kShardsPerThread);
+  int best = 1;
+  emu::Time best_lookahead = 0;
+  for (int shards = most; shards >= std::min(most, threads); --shards) {
+    const emu::Time lookahead =
+        lookahead_of(topology, assign_processes(topology, ports, processes * shards));
+    if (lookahead <= best_lookahead) continue;
+    best = shards;
+    best_lookahead = lookahead;
+  }
+  return best;
+}
+
 Cluster::Cluster(const emu::ProcessGroup& processes, emu::Transport* transport,
                  const Machine& machine, const std::string& where, const ClusterOptions& options)
     : processes_(processes),
@@ -45,29 +72,28 @@ Cluster::Cluster(const emu::ProcessGroup& processes, emu::Transport* transport,
       ports_(fabric::place(topology_, options.ranks, options.placement)),
       costs_(machine.device()),
       limit_(options.limit),
-      engine_(processes, transport, topology_.nodes()),
+      shards_(options.shards > 0
+                  ? options.shards
+                  : pick_shards(topology_, ports_, processes.size(), options.threads)),
+      engine_(processes, transport, topology_.nodes(), {shards_, options.threads}),
       network_(engine_, topology_, routing_, machine.fabric()),
       rank_of_node_(topology_.nodes(), 0),
       switches_(topology_.nodes()),
       devices_(ports_.size()) {
-  const std::vector<int> process_of = assign_processes(topology_, ports_, processes.size());
+  const std::vector<int> assigned = assign_processes(topology_, ports_, processes.size() * shards_);
   std::vector<bool> has_rank(topology_.nodes(), false);
   for (const fabric::NodeId port : ports_) has_rank[port] = true;
   for (fabric::NodeId node = 0; node < topology_.nodes(); ++node) {
-    engine_.place(node, process_of[node]);
+    engine_.place(node, assigned[node] / shards_, assigned[node] % shards_);
     // A device that takes no part still hands packets on, as those of a mesh do.
-    if (has_rank[node] || process_of[node] != processes.rank()) continue;
+    if (has_rank[node] || !engine_.is_local(node)) continue;
     switches_[node] = std::make_unique<fabric::Switch>(network_, node);
     engine_.attach(node, switches_[node].get());
   }
   const std::vector<fabric::Region> regions =
       options.regions.empty() ? std::vector{fabric::Region{options.memory_bytes, 0, false}}
                               : options.regions;
-  emu::Time lookahead = emu::kNever;
-  for (const fabric::Link& link : topology_.links) {
-    if (process_of[link.from] != process_of[link.to]) lookahead = std::min(lookahead, link.latency);
-  }
-  engine_.set_lookahead(lookahead);
+  engine_.set_lookahead(lookahead_of(topology_, assigned));
   engine_.set_limit(options.limit);
   for (std::uint32_t rank = 0; rank < ports_.size(); ++rank) {
     rank_of_node_[ports_[rank]] = rank;

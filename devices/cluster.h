@@ -25,6 +25,8 @@ struct ClusterOptions {
   std::vector<fabric::Region> regions;  // these
   fabric::Adversary adversary;
   emu::Time limit = emu::kNever;
+  int threads = 1;  // that run this process's devices
+  int shards = 0;   // groups of devices per process that threads run; 0: picked from their number
 };
 
 class Cluster {
@@ -62,7 +64,8 @@ class Cluster {
   const fabric::Routing routing_;
   const std::vector<fabric::NodeId> ports_;
   const Costs costs_;
-  emu::Time limit_;
+  const emu::Time limit_;
+  const int shards_;
   emu::Engine engine_;
   fabric::Network network_;
   std::vector<std::uint32_t> rank_of_node_;
@@ -71,9 +74,19 @@ class Cluster {
       devices_;  // by rank; null where another process has it
 };
 
-/// The process of every node: ranks in equal blocks; a first-tier switch with the first of its
-/// ranks; higher tiers round robin (R3). Nodes without a part in the run are on process 0.
+/// The process (or, of several per process, the shard) of every node: ranks in equal blocks; a
+/// first-tier switch with the first of its ranks; higher tiers round robin (R3). Nodes without a
+/// part in the run are on process 0.
 std::vector<int> assign_processes(const fabric::Topology& topology,
                                   const std::vector<fabric::NodeId>& ports, int processes);
+
+/// The smallest latency of a link between nodes of different processes or shards; kNever if there
+/// is none.
+emu::Time lookahead_of(const fabric::Topology& topology, const std::vector<int>& assigned);
+
+/// Shards per process: one for a single thread; else several for each thread, so that they share
+/// the load and each queue stays in a cache, cut where links are slow.
+int pick_shards(const fabric::Topology& topology, const std::vector<fabric::NodeId>& ports,
+                int processes, int threads);
 
 }  // namespace orrery::devices

@@ -10,7 +10,7 @@ namespace orrery::devices {
 std::uint32_t Core::count() const { return device_.kernel_cores(); }
 std::uint32_t Core::rank() const { return device_.rank(); }
 std::uint32_t Core::ranks() const { return device_.ranks(); }
-emu::Time Core::now() const { return device_.engine().now(); }
+emu::Time Core::now() const { return device_.shard().now(); }
 const Costs& Core::costs() const { return device_.costs(); }
 fabric::Memory& Core::memory() { return device_.memory(); }
 
@@ -61,7 +61,7 @@ void Core::discard(fabric::Address address, std::uint64_t bytes) {
 }
 
 void Core::resume_at(emu::Time time) {
-  device_.engine()
+  device_.shard()
       .schedule(device_.node(), device_.node(), time, DeviceProcess::kResumeKind)
       .as<std::uint32_t>() = index_;
 }

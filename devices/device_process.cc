@@ -18,13 +18,13 @@ DeviceProcess::DeviceProcess(emu::Engine& engine, fabric::Network& network, cons
                              const std::vector<fabric::NodeId>& ports, std::uint32_t rank,
                              const std::vector<fabric::Region>& regions,
                              const fabric::Adversary& adversary)
-    : engine_(engine),
+    : shard_(engine.shard_of(ports[rank])),
       network_(network),
       costs_(costs),
       ports_(ports),
       rank_(rank),
       node_(ports[rank]),
-      memory_(regions, &engine.buffers()),
+      memory_(regions, &shard_.buffers()),
       visibility_(engine, network.fabric(), memory_, *this, node_, network.topology().devices,
                   StorePort::channels(network.fabric(), costs), adversary),
       port_(engine, network, memory_, costs, node_, static_cast<std::uint32_t>(ports.size())) {
@@ -73,12 +73,12 @@ void DeviceProcess::handle(const emu::Event& event) {
 
 void DeviceProcess::start_stream(emu::Task stream, emu::Time start) {
   stream_ = std::move(stream);
-  engine_.schedule(node_, node_, start, kStreamKind).as<std::coroutine_handle<>>() =
+  shard_.schedule(node_, node_, start, kStreamKind).as<std::coroutine_handle<>>() =
       stream_.handle();
 }
 
 void DeviceProcess::wake_stream(std::coroutine_handle<> stream, emu::Time delay) {
-  engine_.schedule(node_, node_, engine_.now() + delay, kStreamKind).as<std::coroutine_handle<>>() =
+  shard_.schedule(node_, node_, shard_.now() + delay, kStreamKind).as<std::coroutine_handle<>>() =
       stream;
 }
 
@@ -87,7 +87,7 @@ void DeviceProcess::launch(const KernelCall& call, std::coroutine_handle<> strea
   kernel_.name = call.name;
   kernel_.operation = call.operation;
   kernel_.iteration = call.iteration;
-  kernel_.start = engine_.now();
+  kernel_.start = shard_.now();
   finished_cores_ = 0;
   stream_handle_ = stream;
   kernel_cores_ = call.cores;
@@ -100,12 +100,12 @@ void DeviceProcess::launch(const KernelCall& call, std::coroutine_handle<> strea
 void DeviceProcess::core_finished(std::uint32_t core) {
   kernel_.last_core = core;
   if (++finished_cores_ < kernel_cores_) return;
-  kernel_.end = engine_.now();
+  kernel_.end = shard_.now();
   for (std::uint32_t each = 0; each < kernel_cores_; ++each) {
     kernel_.timelines.push_back(cores_[each].take_timeline());
     kernel_.timelines.back().append(Category::kIdle, kernel_.end);
   }
-  if (engine_.trace() != nullptr) trace_kernel(*engine_.trace());
+  if (shard_.trace() != nullptr) trace_kernel(*shard_.trace());
   records_.push_back(std::move(kernel_));
   wake_stream(stream_handle_, 0);
 }
@@ -126,7 +126,7 @@ void DeviceProcess::arrive_at_barrier(std::uint32_t core) {
   at_barrier_.push_back(core);
   if (at_barrier_.size() < kernel_cores_) return;
   ++counters_.barriers;
-  const emu::Time now = engine_.now();
+  const emu::Time now = shard_.now();
   const emu::Time release = now + costs_.barrier + costs_.barrier_per_core * kernel_cores_;
   Cause cause;
   cause.core = core;
@@ -193,7 +193,7 @@ void DeviceProcess::on_visible(const fabric::Packet& packet, fabric::Address add
                                std::uint32_t bytes) {
   read_log_.written(address, bytes);
   if (bytes <= kSmallWrite) {
-    last_writes_[address / kGranule] = {packet.source, packet.core, engine_.now()};
+    last_writes_[address / kGranule] = {packet.source, packet.core, shard_.now()};
   }
   if (address >= watched_last_ || address + bytes <= watched_first_) return;
   for (std::size_t i = 0; i < watches_.size(); ++i) {
@@ -205,9 +205,9 @@ void DeviceProcess::on_visible(const fabric::Packet& packet, fabric::Address add
 }
 
 void DeviceProcess::on_complete(const fabric::Packet& packet) {
-  if (engine_.trace() != nullptr) {
-    engine_.trace()->on_flow(packet.source, packet.core, packet.issued, node_, engine_.now(),
-                             packet.put_bytes);
+  if (shard_.trace() != nullptr) {
+    shard_.trace()->on_flow(packet.source, packet.core, packet.issued, node_, shard_.now(),
+                            packet.put_bytes);
   }
   if (packet.kind == fabric::PacketKind::kGetReply) {
     cores_[packet.put].replied(packet);
@@ -220,8 +220,8 @@ void DeviceProcess::on_complete(const fabric::Packet& packet) {
   const std::uint32_t bytes = packet.contiguous ? packet.put_bytes : packet.bytes;
   const auto torn = memory_.has_rows(address)
                         ? read_log_.completed_in_row(memory_.row_begin(address), address, bytes,
-                                                     packet, engine_.now())
-                        : read_log_.completed(address, bytes, packet, engine_.now());
+                                                     packet, shard_.now())
+                        : read_log_.completed(address, bytes, packet, shard_.now());
   if (!torn) return;
   ++torn_read_count_;
   if (torn_reads_.size() < kTornReadsKept) torn_reads_.push_back(*torn);
@@ -231,7 +231,7 @@ void DeviceProcess::on_acknowledge(const fabric::Packet& packet) {
   if (packet.kind == fabric::PacketKind::kGetReply) return;
   const emu::Time latency = packet.path_latency;
   fabric::Packet& acknowledgement =
-      engine_.schedule(node_, packet.source, engine_.now() + latency, fabric::kAcknowledgement)
+      shard_.schedule(node_, packet.source, shard_.now() + latency, fabric::kAcknowledgement)
           .as<fabric::Packet>();
   acknowledgement = packet;
   acknowledgement.journey.latency += latency;

@@ -83,7 +83,7 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   Sleep sleep(emu::Time duration) { return {*this, duration}; }
 
   // --- State ---
-  emu::Engine& engine() { return engine_; }
+  emu::Shard& shard() { return shard_; }
   fabric::Network& network() { return network_; }
   const Costs& costs() const { return costs_; }
   fabric::Memory& memory() { return memory_; }
@@ -135,7 +135,7 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
     emu::Time time;
   };
 
-  emu::Engine& engine_;
+  emu::Shard& shard_;
   fabric::Network& network_;
   const Costs& costs_;
   const std::vector<fabric::NodeId>& ports_;

@@ -27,7 +27,7 @@ std::uint32_t StorePort::channels(const Fabric& fabric, const Costs& costs) {
 
 StorePort::StorePort(emu::Engine& engine, fabric::Network& network, fabric::Memory& memory,
                      const Costs& costs, fabric::NodeId node, std::uint32_t ranks)
-    : engine_(engine),
+    : shard_(engine.shard_of(node)),
       network_(network),
       memory_(memory),
       costs_(costs),
@@ -167,7 +167,7 @@ emu::Time StorePort::stream(std::uint32_t number, Pipe& pipe, emu::Time start) {
   const emu::Time first = std::max(start, pipe.free);
   if (costs_.core_store.unlimited()) {
     pipe.free = first;
-    engine_.schedule(node_, node_, first, kInjectKind).as<std::uint32_t>() = number;
+    shard_.schedule(node_, node_, first, kInjectKind).as<std::uint32_t>() = number;
     return first;
   }
   emu::Time total = 0;
@@ -187,7 +187,7 @@ emu::Time StorePort::stream(std::uint32_t number, Pipe& pipe, emu::Time start) {
   put.piece = piece;
   put.offset = offset;
   pipe.free = first + total;
-  engine_.schedule(node_, node_, first + costs_.core_store.serialisation(first_bytes), kInjectKind)
+  shard_.schedule(node_, node_, first + costs_.core_store.serialisation(first_bytes), kInjectKind)
       .as<std::uint32_t>() = number;
   return pipe.free;
 }
@@ -198,7 +198,7 @@ void StorePort::inject(std::uint32_t number, emu::Time now) {
   if (costs_.core_store.unlimited()) {
     while (put.piece < put.pieces.size()) send_next(number, now);
   } else if (put.piece < put.pieces.size()) {
-    engine_
+    shard_
         .schedule(node_, node_, now + costs_.core_store.serialisation(next_packet_bytes(put)),
                   kInjectKind)
         .as<std::uint32_t>() = number;
@@ -218,16 +218,16 @@ void StorePort::send_next(std::uint32_t number, emu::Time now) {
       network_.choice(node_, packet.destination,
                       choice_per_packet_ && put.packets > 0 ? choices_++ : put.choice_base);
   if (put.given != nullptr) {
-    packet.payload = engine_.share_payload(packet.destination, put.given, put.offset, bytes);
-    if (engine_.is_local(packet.destination)) packet.in_buffer = put.offset;
+    packet.payload = shard_.share_payload(packet.destination, put.given, put.offset, bytes);
+    if (shard_.is_local(packet.destination)) packet.in_buffer = put.offset;
   } else {
     const std::span<const std::byte> source =
         put.has_immediate ? std::span<const std::byte>(put.immediate.data() + put.offset, bytes)
                           : std::as_const(memory_).view(piece.from + put.offset, bytes);
     // All devices have the same regions, so this one knows what the destination could keep.
     const bool whole = bytes == packet.put_bytes && packet.kind == PacketKind::kPut;
-    packet.payload = engine_.send_payload(packet.destination, source,
-                                          whole ? memory_.row_to_adopt(packet.address, bytes) : 0);
+    packet.payload = shard_.send_payload(packet.destination, source,
+                                         whole ? memory_.row_to_adopt(packet.address, bytes) : 0);
   }
   ++put.packets;
   put.bytes += bytes;
@@ -235,7 +235,7 @@ void StorePort::send_next(std::uint32_t number, emu::Time now) {
   if (put.offset == piece.bytes) {
     ++put.piece;
     put.offset = 0;
-    if (put.given != nullptr) engine_.buffers().release(std::exchange(put.given, nullptr));
+    if (put.given != nullptr) shard_.buffers().release(std::exchange(put.given, nullptr));
   }
   network_.inject(now, packet);
 }

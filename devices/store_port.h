@@ -99,7 +99,7 @@ class StorePort {
   emu::Time stream(std::uint32_t number, Pipe& pipe, emu::Time start);
   void send_next(std::uint32_t number, emu::Time now);
 
-  emu::Engine& engine_;
+  emu::Shard& shard_;
   fabric::Network& network_;
   fabric::Memory& memory_;
   const Costs& costs_;

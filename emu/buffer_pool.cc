@@ -4,12 +4,12 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace orrery::emu {
 
 namespace {
 constexpr std::uint64_t kHugePage = 2 << 20;
-constexpr std::uint64_t kBlock = 32 << 20;
 }  // namespace
 
 static_assert(BufferPool::capacity_of(BufferPool::class_of(1)) == 256);
@@ -19,7 +19,7 @@ static_assert(BufferPool::capacity_of(BufferPool::class_of(7200)) == 8192);
 static_assert(BufferPool::capacity_of(BufferPool::class_of(8192)) == 8192);
 
 // A thread that keeps a few blocks committed ahead of their use.
-class BufferPool::CommitAhead {
+class BlockSource::CommitAhead {
  public:
   /// Commits `blocks` blocks at once, and then keeps kBlocks ahead.
   explicit CommitAhead(std::size_t blocks) : eager_(blocks), thread_([this] { work(); }) {}
@@ -56,8 +56,8 @@ class BufferPool::CommitAhead {
         if (stop_) return;
         if (eager_ > 0) --eager_;
       }
-      auto block = std::make_unique<HostRange>(kBlock);
-      block->commit(0, kBlock);
+      auto block = std::make_unique<HostRange>(BlockSource::kBlock);
+      block->commit(0, BlockSource::kBlock);
       const std::lock_guard lock(mutex_);
       ready_.push_back(std::move(block));
     }
@@ -71,16 +71,27 @@ class BufferPool::CommitAhead {
   std::thread thread_;
 };
 
-BufferPool::BufferPool(bool spare_core) : spare_core_(spare_core) {}
-BufferPool::~BufferPool() = default;
+BlockSource::BlockSource(bool spare_core) : spare_core_(spare_core) {}
+BlockSource::~BlockSource() = default;
 
-void BufferPool::expect(std::uint64_t bytes) {
+void BlockSource::expect(std::uint64_t bytes) {
   constexpr std::uint64_t kLarge = 256 << 20;
   if (spare_core_ && !ahead_ && bytes >= kLarge)
     ahead_ = std::make_unique<CommitAhead>(bytes / kBlock);
 }
 
-std::byte* BufferPool::take_block(std::uint64_t bytes) {
+std::byte* BlockSource::take(std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (bytes >= kBlock) return take_block(bytes);
+  if (left_ < bytes) {
+    cursor_ = take_block(kBlock);
+    left_ = kBlock;
+  }
+  left_ -= bytes;
+  return std::exchange(cursor_, cursor_ + bytes);
+}
+
+std::byte* BlockSource::take_block(std::uint64_t bytes) {
   std::unique_ptr<HostRange> block;
   // Small runs need no helper; it begins when a run turns out to be large.
   constexpr std::size_t kLargeRun = 4;
@@ -88,21 +99,29 @@ std::byte* BufferPool::take_block(std::uint64_t bytes) {
     ahead_ = std::make_unique<CommitAhead>(0);
   if (ahead_ && bytes == kBlock) block = ahead_->take();
   if (!block) block = std::make_unique<HostRange>(bytes);
-  reserved_ += bytes;
   blocks_.push_back(std::move(block));
   return blocks_.back()->data();
+}
+
+BufferPool::BufferPool(int index, int pools, BlockSource& blocks)
+    : index_(static_cast<std::uint32_t>(index)),
+      block_bytes_(pools == 1 ? BlockSource::kBlock : kHugePage),
+      source_(blocks) {
+  for (auto& lists : returned_) lists.resize(static_cast<std::size_t>(pools), nullptr);
 }
 
 Buffer* BufferPool::allocate(std::uint32_t size_class) {
   const std::uint64_t bytes = capacity_of(size_class) + Buffer::kHeaderBytes;
   if (left_ < bytes) {
-    left_ = std::max(kBlock, (bytes + kHugePage - 1) / kHugePage * kHugePage);
-    cursor_ = take_block(left_);
+    left_ = std::max(block_bytes_, (bytes + kHugePage - 1) / kHugePage * kHugePage);
+    reserved_ += left_;
+    cursor_ = source_.take(left_);
   }
   auto* buffer = reinterpret_cast<Buffer*>(cursor_);
   cursor_ += bytes;
   left_ -= bytes;
   buffer->size_class = size_class;
+  buffer->home = index_;
   return buffer;
 }
 

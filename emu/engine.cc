@@ -1,7 +1,13 @@
 #include "emu/engine.h"
 
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+#include <tbb/partitioner.h>
+#include <tbb/task_arena.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include "emu/errors.h"
@@ -19,80 +25,100 @@ std::int64_t host_seconds() {
 }
 }  // namespace
 
-Engine::Engine(const ProcessGroup& processes, Transport* transport, LpId lps)
+// The threads that run a window's shards: this one and the others of an arena. A shard stays with
+// its thread from window to window as far as the load allows.
+class Engine::Workers {
+ public:
+  explicit Workers(int threads)
+      : limit_(tbb::global_control::max_allowed_parallelism,
+               std::max<std::size_t>(static_cast<std::size_t>(threads),
+                                     std::thread::hardware_concurrency())),
+        arena_(threads) {}
+
+  template <typename Run>
+  void for_each(std::size_t shards, const Run& run) {
+    arena_.execute([&] {
+      tbb::parallel_for(
+          std::size_t{0}, shards, [&run](std::size_t shard) { run(shard); }, affinity_);
+    });
+  }
+
+ private:
+  tbb::global_control limit_;  // or TBB would not give more threads than cores
+  tbb::task_arena arena_;
+  tbb::affinity_partitioner affinity_;
+};
+
+Engine::Engine(const ProcessGroup& processes, Transport* transport, LpId lps,
+               Parallelism parallelism)
     : processes_(processes),
       rank_(processes.rank()),
-      buffers_(processes.local_size() < static_cast<int>(std::thread::hardware_concurrency())),
-      payloads_(buffers_, processes.size()),
       transport_(transport),
-      process_of_(lps, 0),
-      objects_(lps, nullptr),
-      sequences_(lps, 0),
-      digests_(lps),
-      counts_(lps, 0),
+      tables_(lps),
+      blocks_(processes.local_size() * parallelism.threads <
+              static_cast<int>(std::thread::hardware_concurrency())),
       last_tick_(host_seconds()) {
   if (processes.size() > 1) {
     exchange_ =
         std::make_unique<Exchange>(processes, *transport, static_cast<ExchangeSink&>(*this));
   }
+  for (int index = 0; index < parallelism.shards; ++index) {
+    shards_.push_back(
+        std::make_unique<Shard>(index, parallelism.shards, processes.size(), tables_, blocks_));
+  }
+  if (shards_.size() == 1) {
+    shards_.front()->exchange_ = exchange_.get();
+  } else if (parallelism.threads > 1) {
+    workers_ = std::make_unique<Workers>(parallelism.threads);
+  }
 }
 
 Engine::~Engine() = default;
 
-Event& Engine::schedule(LpId from, LpId to, Time time, std::uint32_t kind) {
-  const EventOrder order = make_order(from, sequences_[from]++);
-  const int process = process_of_[to];
-  if (process == rank_) {
-    if (time < now_) throw InvariantError("an event was scheduled in the past");
-    return queue_.push(time, order, to, kind);
+void Engine::set_lookahead(Time lookahead) {
+  lookahead_ = lookahead;
+  for (const auto& shard : shards_) shard->lookahead_ = lookahead;
+}
+
+void Engine::set_trace(TraceSink* trace) {
+  for (const auto& shard : shards_) shard->trace_ = trace;
+}
+
+Time Engine::now() const {
+  Time now = 0;
+  for (const auto& shard : shards_) now = std::max(now, shard->now_);
+  return now;
+}
+
+std::uint64_t Engine::executed() const {
+  std::uint64_t executed = 0;
+  for (const auto& shard : shards_) executed += shard->executed_;
+  return executed;
+}
+
+void Engine::on_event(const Event& event) {
+  shards_[static_cast<std::size_t>(tables_.places[event.target])]->queue_.push_copy(event);
+}
+
+void Engine::on_payload(int source, std::uint64_t number, std::span<const std::byte> bytes) {
+  if (shards_.size() == 1) {
+    shards_.front()->payloads_.arrived(static_cast<std::size_t>(source), number, bytes);
+    return;
   }
-  if (time < now_ + lookahead_)
-    throw InvariantError("an event crosses processes below the lookahead");
-  earliest_sent_ = std::min(earliest_sent_, time);
-  Event& event = exchange_->send_event(process);
-  event.time = time;
-  event.order = order;
-  event.target = to;
-  event.kind = kind;
-  return event;
+  Shard::PayloadTag tag;
+  std::memcpy(&tag, bytes.data(), sizeof(tag));
+  Shard& shard = *shards_[tag.to];
+  shard.payloads_.arrived(shard.lane(source, static_cast<int>(tag.from)), tag.number,
+                          bytes.subspan(sizeof(tag)));
 }
 
-std::uint64_t Engine::send_payload(LpId to, std::span<const std::byte> bytes,
-                                   std::uint64_t capacity) {
-  const int process = process_of_[to];
-  if (process == rank_) return reinterpret_cast<std::uint64_t>(payloads_.capture(bytes, capacity));
-  return exchange_->send_payload(process, bytes);
-}
-
-std::uint64_t Engine::share_payload(LpId to, Buffer* buffer, std::uint64_t offset,
-                                    std::uint64_t bytes) {
-  const int process = process_of_[to];
-  if (process == rank_) {
-    ++buffer->references;
-    return reinterpret_cast<std::uint64_t>(buffer);
-  }
-  return exchange_->send_payload(process, {buffer->bytes() + offset, bytes});
-}
-
-Buffer* Engine::take_payload(LpId from, std::uint64_t reference) {
-  const int process = process_of_[from];
-  if (process == rank_) return reinterpret_cast<Buffer*>(reference);
-  return payloads_.take(process, reference);
-}
-
+// One shard; between processes only what is before the window's end.
 void Engine::execute_before(Time horizon) {
-  while (queue_.min_time() < horizon) {
-    std::uint32_t slot;
-    const Event& event = queue_.pop(slot);
-    now_ = event.time;
-    const LpId target = event.target;
-    digests_[target].add(static_cast<std::uint64_t>(event.time));
-    digests_[target].add(event.order);
-    ++counts_[target];
-    objects_[target]->handle(event);
-    queue_.release(slot);
-    if (announced_ != all_announced_ && !exchange_) reach(announced_);
-    if ((++executed_ & kPollMask) == 0) tick();
+  Shard& shard = *shards_.front();
+  while (shard.queue_.min_time() < horizon) {
+    shard.step();
+    if (!exchange_) reach(announced_.load(std::memory_order_relaxed));
+    if ((shard.executed_ & kPollMask) == 0) tick();
   }
 }
 
@@ -102,7 +128,7 @@ void Engine::tick() {
   const std::int64_t second = host_seconds();
   if (second == last_tick_) return;
   last_tick_ = second;
-  progress_(now_);
+  progress_(now());
 }
 
 // Before anything that blocks in MPI: a peer may still be flushing the credits it returned at the
@@ -122,24 +148,52 @@ void Engine::reach(std::int64_t milestone) {
 }
 
 Engine::Outcome Engine::run() {
-  if (!exchange_) {
-    // One process: no windows at all.
-    execute_before(limit_);
-    return queue_.empty() ? Outcome::kQuiescent : Outcome::kLimit;
-  }
+  return exchange_ || shards_.size() > 1 ? run_in_windows() : run_sequentially();
+}
+
+// One process: no windows at all.
+Engine::Outcome Engine::run_sequentially() {
+  execute_before(limit_);
+  return shards_.front()->queue_.empty() ? Outcome::kQuiescent : Outcome::kLimit;
+}
+
+Engine::Outcome Engine::run_in_windows() {
   for (;;) {
-    std::int64_t minimum[2] = {std::min(queue_.min_time(), earliest_sent_), announced_};
-    earliest_sent_ = kNever;
-    exchange_->close_window(minimum);
+    std::int64_t minimum[2] = {kNever, announced_.load(std::memory_order_relaxed)};
+    for (const auto& shard : shards_) {
+      minimum[0] = std::min(minimum[0], shard->earliest());
+      shard->earliest_sent_ = kNever;
+      if (exchange_) shard->hand_over(*exchange_);
+    }
+    if (exchange_) exchange_->close_window(minimum);
     reach(minimum[1]);
     if (minimum[0] == kNever || minimum[0] >= limit_) {
       settle();
       return minimum[0] == kNever ? Outcome::kQuiescent : Outcome::kLimit;
     }
-    const Time horizon = minimum[0] > kNever - lookahead_ ? kNever : minimum[0] + lookahead_;
-    execute_before(std::min(horizon, limit_));
+    Time horizon = minimum[0] > kNever - lookahead_ ? kNever : minimum[0] + lookahead_;
+    horizon = std::min(horizon, limit_);
+    if (shards_.size() == 1) {
+      execute_before(horizon);
+    } else {
+      run_shards(horizon);
+    }
     tick();
   }
+}
+
+void Engine::run_shards(Time horizon) {
+  const std::uint64_t window = window_.load(std::memory_order_relaxed) + 1;
+  window_.store(window, std::memory_order_release);
+  const auto run = [this, horizon](std::size_t shard) {
+    shards_[shard]->run_window(shards_, window_.load(std::memory_order_acquire), horizon);
+  };
+  if (workers_) {
+    workers_->for_each(shards_.size(), run);
+  } else {
+    for (std::size_t shard = 0; shard < shards_.size(); ++shard) run(shard);
+  }
+  for (const auto& shard : shards_) shard->done_.load(std::memory_order_acquire);
 }
 
 }  // namespace orrery::emu

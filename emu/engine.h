@@ -1,87 +1,98 @@
 // The conservative parallel discrete-event engine (design R2–R4): sequential within a process,
-// windows between processes.
+// windows between processes, and windows between the shards of a process that runs on threads.
 //
-//   Engine engine(processes, transport_or_null, {.lps = n});
-//   engine.place(lp, process) for every lp; engine.attach(lp, object) for the local ones;
-//   engine.set_lookahead(smallest latency of a link that crosses processes);
-//   engine.schedule(from, to, time, kind).as<Body>() = …;
+//   Engine engine(processes, transport_or_null, lps, {.shards = 1, .threads = 1});
+//   engine.place(lp, process, shard) for every lp; engine.attach(lp, object) for the local ones;
+//   engine.set_lookahead(smallest latency of a link that crosses processes or shards);
+//   engine.shard_of(from).schedule(from, to, time, kind).as<Body>() = …;
 //   engine.run();
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
 
-#include "emu/digest.h"
+#include "emu/buffer_pool.h"
 #include "emu/event.h"
-#include "emu/event_queue.h"
 #include "emu/exchange.h"
 #include "emu/logical_process.h"
-#include "emu/payload_store.h"
 #include "emu/process_group.h"
+#include "emu/shard.h"
 #include "emu/trace_sink.h"
 #include "emu/transport.h"
 
 namespace orrery::emu {
 
+/// How a process runs its logical processes: the same on all processes of a run.
+struct Parallelism {
+  int shards = 1;   // groups of logical processes with an event queue of their own
+  int threads = 1;  // that run them
+};
+
 class Engine final : private ExchangeSink {
  public:
   /// `transport` may be null when there is one process; the caller keeps all three alive.
-  Engine(const ProcessGroup& processes, Transport* transport, LpId lps);
+  Engine(const ProcessGroup& processes, Transport* transport, LpId lps,
+         Parallelism parallelism = {});
   ~Engine() override;
 
-  void place(LpId lp, int process) { process_of_[lp] = process; }
-  void attach(LpId lp, LogicalProcess* object) { objects_[lp] = object; }
-  int process_of(LpId lp) const { return process_of_[lp]; }
-  bool is_local(LpId lp) const { return process_of_[lp] == rank_; }
-  /// Events between processes are later than the sender's now by at least this much.
-  void set_lookahead(Time lookahead) { lookahead_ = lookahead; }
+  /// Before anything is attached. All are in shard 0 of process 0 at first.
+  void place(LpId lp, int process, int shard = 0) {
+    tables_.places[lp] = process == rank_ ? place_of_shard(shard) : place_of_process(process);
+    tables_.shards[lp] = shard;
+  }
+  void attach(LpId lp, LogicalProcess* object) { tables_.objects[lp] = object; }
+  int process_of(LpId lp) const { return is_local(lp) ? rank_ : process_at(tables_.places[lp]); }
+  bool is_local(LpId lp) const { return !is_elsewhere(tables_.places[lp]); }
+  /// The shard of a local logical process.
+  Shard& shard_of(LpId lp) { return *shards_[static_cast<std::size_t>(tables_.places[lp])]; }
+  int shards() const { return static_cast<int>(shards_.size()); }
+  /// Events between processes and shards are later than the sender's now by at least this much.
+  void set_lookahead(Time lookahead);
   /// Virtual time beyond which run() stops.
   void set_limit(Time limit) { limit_ = limit; }
 
-  Time now() const { return now_; }
-
-  /// A new event from local `from`; the caller fills in its body at once. `time` ≥ now; to another
-  /// process at least lookahead later, or InvariantError: the sender lied about a link's latency.
-  Event& schedule(LpId from, LpId to, Time time, std::uint32_t kind);
-
-  /// Payload for the device `to`: captured now, whoever owns `to`. The result goes with the
-  /// descriptor. `capacity`: what its buffer should hold, for a destination that may keep the
-  /// buffer.
-  std::uint64_t send_payload(LpId to, std::span<const std::byte> bytes, std::uint64_t capacity = 0);
-  /// At `to`'s process: the buffer behind a reference made for it by `from`'s process.
-  Buffer* take_payload(LpId from, std::uint64_t reference);
-  /// The same for bytes of a buffer of this process that stays as it is: a local `to` shares it
-  /// instead of getting a copy, and reads them at `offset`.
-  std::uint64_t share_payload(LpId to, Buffer* buffer, std::uint64_t offset, std::uint64_t bytes);
-  BufferPool& buffers() { return buffers_; }
+  /// Of the latest event executed in this process.
+  Time now() const;
+  /// See Shard::schedule.
+  Event& schedule(LpId from, LpId to, Time time, std::uint32_t kind) {
+    return shard_of(from).schedule(from, to, time, kind);
+  }
+  /// The blocks behind the shards' buffers.
+  BlockSource& blocks() { return blocks_; }
 
   enum class Outcome { kQuiescent, kLimit };
   /// Executes events until none is left anywhere (kQuiescent), or the next is beyond the limit.
   Outcome run();
 
-  std::uint64_t executed() const { return executed_; }
+  /// Events, in this process.
+  std::uint64_t executed() const;
   /// Per logical process, over its executed event keys; 0 for one that executed nothing here.
-  std::uint64_t digest_of(LpId lp) const { return counts_[lp] == 0 ? 0 : digests_[lp].value(); }
+  std::uint64_t digest_of(LpId lp) const {
+    return tables_.counts[lp] == 0 ? 0 : tables_.digests[lp].value();
+  }
   /// Where local logical processes report what they did; null for nowhere. Changes no virtual time.
-  void set_trace(TraceSink* trace) { trace_ = trace; }
-  TraceSink* trace() const { return trace_; }
+  /// Calls for one logical process come one after the other; those for several may come at once
+  /// from several threads.
+  void set_trace(TraceSink* trace);
 
   /// Milestones: numbers that grow. `reached(m)` is called on every process, at the same point of
   /// the run for all of them (so that it may use collectives), when the smallest of what all
   /// processes have announced has grown to m. It must not schedule events.
   void set_milestones(std::function<void(std::int64_t)> reached) { reached_ = std::move(reached); }
-  void announce(std::int64_t milestone) { announced_ = milestone; }
+  void announce(std::int64_t milestone) { announced_.store(milestone, std::memory_order_relaxed); }
 
   /// Called about once a second of host time while running, with the process's virtual now.
   void set_progress(std::function<void(Time)> progress) { progress_ = std::move(progress); }
 
  private:
-  void on_event(const Event& event) override { queue_.push_copy(event); }
-  void on_payload(int source, std::uint64_t number, std::span<const std::byte> bytes) override {
-    payloads_.arrived(source, number, bytes);
-  }
+  void on_event(const Event& event) override;
+  void on_payload(int source, std::uint64_t number, std::span<const std::byte> bytes) override;
+  Outcome run_sequentially();
+  Outcome run_in_windows();
+  void run_shards(Time horizon);
   void execute_before(Time horizon);
   void reach(std::int64_t milestone);
   void settle();
@@ -89,26 +100,20 @@ class Engine final : private ExchangeSink {
 
   const ProcessGroup& processes_;
   const int rank_;
-  EventQueue queue_;
-  BufferPool buffers_;
-  PayloadStore payloads_;
   Transport* const transport_;
+  LpTables tables_;
+  BlockSource blocks_;
   std::unique_ptr<Exchange> exchange_;
-  std::vector<int> process_of_;
-  std::vector<LogicalProcess*> objects_;
-  std::vector<std::uint64_t> sequences_;
-  std::vector<RunningDigest> digests_;
-  std::vector<std::uint64_t> counts_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+  class Workers;
+  std::unique_ptr<Workers> workers_;
   std::function<void(Time)> progress_;
   std::function<void(std::int64_t)> reached_;
-  TraceSink* trace_ = nullptr;
-  std::int64_t announced_ = 0;
+  std::atomic<std::int64_t> announced_{0};
   std::int64_t all_announced_ = 0;
-  Time now_ = 0;
   Time lookahead_ = kNever;
   Time limit_ = kNever;
-  Time earliest_sent_ = kNever;
-  std::uint64_t executed_ = 0;
+  std::atomic<std::uint64_t> window_{0};
   std::int64_t last_tick_ = 0;
 };
 

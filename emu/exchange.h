@@ -35,8 +35,8 @@ class ExchangeSink {
 
 class Exchange {
  public:
-  /// Largest payload of one send_payload().
-  static constexpr std::size_t kMaxPayloadBytes = 64 * 1024;
+  /// Largest payload of one send_payload(): the largest packet and a little beside it.
+  static constexpr std::size_t kMaxPayloadBytes = 64 * 1024 + 64;
 
   /// Collective. `ring_bytes` of landing memory per peer, the same on all processes, raised to four
   /// times the largest record; 0 picks by the number of processes.

@@ -14,8 +14,9 @@ Buffer* PayloadStore::capture(std::span<const std::byte> bytes, std::uint64_t ca
   return buffer;
 }
 
-void PayloadStore::arrived(int process, std::uint64_t number, std::span<const std::byte> bytes) {
-  Arrivals& from = arrivals_[static_cast<std::size_t>(process)];
+void PayloadStore::arrived(std::size_t lane, std::uint64_t number,
+                           std::span<const std::byte> bytes) {
+  Arrivals& from = arrivals_[lane];
   if (number != from.first + from.count) throw InvariantError("payload arrived out of order");
   if (from.count == from.ring.size()) {
     std::vector<Buffer*> larger(std::max<std::size_t>(64, from.ring.size() * 2));
@@ -29,8 +30,8 @@ void PayloadStore::arrived(int process, std::uint64_t number, std::span<const st
   ++from.count;
 }
 
-Buffer* PayloadStore::take(int process, std::uint64_t number) {
-  Arrivals& from = arrivals_[static_cast<std::size_t>(process)];
+Buffer* PayloadStore::take(std::size_t lane, std::uint64_t number) {
+  Arrivals& from = arrivals_[lane];
   if (number < from.first || number >= from.first + from.count) {
     throw InvariantError("payload is not here: its descriptor overtook it");
   }

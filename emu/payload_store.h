@@ -15,18 +15,17 @@ namespace orrery::emu {
 
 class PayloadStore {
  public:
-  /// `processes`: number of processes that may send here.
-  PayloadStore(BufferPool& pool, int processes)
-      : pool_(pool), arrivals_(static_cast<std::size_t>(processes)) {}
+  /// `lanes`: number of senders elsewhere whose payloads are counted.
+  PayloadStore(BufferPool& pool, std::size_t lanes) : pool_(pool), arrivals_(lanes) {}
 
   /// A buffer with one reference that holds a copy of `bytes`, of a class that holds `capacity` (if
   /// more).
   Buffer* capture(std::span<const std::byte> bytes, std::uint64_t capacity = 0);
 
-  /// Keeps the `number`-th payload of `process` until take().
-  void arrived(int process, std::uint64_t number, std::span<const std::byte> bytes);
+  /// Keeps the `number`-th payload of `lane` until take().
+  void arrived(std::size_t lane, std::uint64_t number, std::span<const std::byte> bytes);
   /// Gives out that payload, once.
-  Buffer* take(int process, std::uint64_t number);
+  Buffer* take(std::size_t lane, std::uint64_t number);
 
  private:
   struct Arrivals {

@@ -100,7 +100,7 @@ emu::Buffer*& Memory::row_at(Address address) {
 bool Memory::adopt(Address address, emu::Buffer* buffer, std::uint64_t bytes) {
   Mapping& mapping = find(address, bytes);
   const std::uint64_t offset = address & kOffsetMask;
-  if (mapping.row_bytes == 0 || buffer->references != 1 ||
+  if (mapping.row_bytes == 0 || !buffer->is_unshared() ||
       buffer->size_class != mapping.size_class || offset % mapping.row_bytes != 0) {
     return false;
   }

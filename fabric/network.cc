@@ -43,8 +43,8 @@ void Network::forward(NodeId node, emu::Time head, const Packet& packet) {
   ++use.packets;
 
   const bool last = link.to == packet.destination;
-  emu::Event& event = engine_.schedule(node, link.to, (last ? tail : start) + link.latency,
-                                       last ? kDelivery : kHeadArrival);
+  emu::Event& event = engine_.shard_of(node).schedule(
+      node, link.to, (last ? tail : start) + link.latency, last ? kDelivery : kHeadArrival);
   Packet& next = event.as<Packet>();
   next = packet;
   next.choice = choice;
@@ -59,8 +59,9 @@ void Network::inject(emu::Time now, const Packet& packet) {
     forward(packet.source, now, packet);
     return;
   }
-  Packet& self =
-      engine_.schedule(packet.source, packet.source, now + self_latency_, kDelivery).as<Packet>();
+  Packet& self = engine_.shard_of(packet.source)
+                     .schedule(packet.source, packet.source, now + self_latency_, kDelivery)
+                     .as<Packet>();
   self = packet;
   self.journey.latency += self_latency_;
   self.path_latency += self_latency_;

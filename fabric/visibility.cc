@@ -20,7 +20,7 @@ emu::Buffer* buffer_of(const Packet& packet) {
 Visibility::Visibility(emu::Engine& engine, const Fabric& fabric, Memory& memory,
                        VisibilitySink& sink, NodeId node, std::uint32_t sources,
                        std::uint32_t channels, const Adversary& adversary)
-    : engine_(engine),
+    : shard_(engine.shard_of(node)),
       memory_(memory),
       sink_(sink),
       node_(node),
@@ -41,7 +41,7 @@ std::uint64_t Visibility::put_key(const Packet& packet) const {
 void Visibility::deliver(const Packet& packet) {
   Packet local = packet;
   local.payload =
-      reinterpret_cast<std::uint64_t>(engine_.take_payload(packet.source, packet.payload));
+      reinterpret_cast<std::uint64_t>(shard_.take_payload(packet.source, packet.payload));
   if (ack_at_ == Fabric::RECEIVED) count_received(local);
   if (adversary_.on && local.kind != PacketKind::kAtomicAdd) {
     split(local);
@@ -77,9 +77,9 @@ void Visibility::split(const Packet& packet) {
         flag && flags_fast_
             ? 0
             : static_cast<emu::Time>(hash % (static_cast<std::uint64_t>(adversary_.delay) + 1));
-    if (done != 0) ++buffer->references;
+    if (done != 0) buffer->retain();
     Packet& fragment =
-        engine_.schedule(node_, node_, engine_.now() + delay, kBlockVisible).as<Packet>();
+        shard_.schedule(node_, node_, shard_.now() + delay, kBlockVisible).as<Packet>();
     fragment = packet;
     fragment.address = address;
     fragment.bytes = bytes;
@@ -115,7 +115,7 @@ void Visibility::expose(const Packet& fragment) {
       memory_.write(fragment.address, {bytes, fragment.bytes});
     }
   }
-  if (buffer != nullptr) engine_.buffers().release(buffer);
+  if (buffer != nullptr) shard_.buffers().release(buffer);
   sink_.on_visible(fragment, fragment.address, fragment.bytes);
 }
 

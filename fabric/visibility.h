@@ -79,7 +79,7 @@ class Visibility {
   void finish(const Packet& fragment);
   void release_held(Channel& channel, const Journey& cause);
 
-  emu::Engine& engine_;
+  emu::Shard& shard_;
   Memory& memory_;
   VisibilitySink& sink_;
   const NodeId node_;

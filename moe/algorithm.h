@@ -29,7 +29,8 @@ struct Verdict {
 };
 
 /// One run of an algorithm on all devices of this process. Programs of all its devices share the
-/// object: state that changes belongs into device memory.
+/// object, on several threads at once if asked for: state that changes belongs into device
+/// memory.
 class Algorithm {
  public:
   virtual ~Algorithm() = default;

@@ -170,7 +170,7 @@ Verdict MoeLayer::verify(DeviceProcess& device, std::uint32_t operation, std::ui
 // The rows at each expert are exactly the rows that routing sent, bit for bit.
 Verdict MoeLayer::verify_dispatch(DeviceProcess& device, std::uint32_t iteration) {
   Verdict verdict;
-  const SentRows& sent = sent_rows(iteration);
+  const auto sent = sent_rows(iteration);
   const fabric::Memory& memory = device.memory();
   std::vector<ReceivedRow> rows;
   for (std::uint32_t local = 0; local < local_experts(device.rank()); ++local) {
@@ -206,7 +206,7 @@ Verdict MoeLayer::verify_dispatch(DeviceProcess& device, std::uint32_t iteration
           "{}",
           received.expert, received.index, received.tag.source, received.tag.token, received.tag.k,
           want.source, want.token, want.k);
-    } else if (received.row != sent.row(want.source, want.token)) {
+    } else if (received.row != sent->row(want.source, want.token)) {
       verdict.ok = false;
       verdict.what = fmt::format(
           "expert {} row {} (device {} token {} k {}): its bytes differ from those sent",
@@ -217,13 +217,14 @@ Verdict MoeLayer::verify_dispatch(DeviceProcess& device, std::uint32_t iteration
   return verdict;
 }
 
-const SentRows& MoeLayer::sent_rows(std::uint32_t iteration) {
+std::shared_ptr<const SentRows> MoeLayer::sent_rows(std::uint32_t iteration) {
+  const std::lock_guard lock(sent_rows_mutex_);
   auto& kept = sent_rows_[iteration % sent_rows_.size()];
   if (!kept || kept->iteration() != iteration) {
-    kept = std::make_unique<SentRows>(problem_.tables[iteration], problem_.seed, iteration,
+    kept = std::make_shared<SentRows>(problem_.tables[iteration], problem_.seed, iteration,
                                       problem_.hidden(), precision_, problem_.threads);
   }
-  return *kept;
+  return kept;
 }
 
 // The output equals the dense reference, bit for bit: the reduction order is defined (ascending k,

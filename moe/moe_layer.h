@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -88,7 +89,7 @@ class MoeLayer : public Algorithm {
   void apply_experts(devices::Core& core);
   emu::Task run_experts(devices::Core& core, std::uint32_t iteration);
   emu::Time expert_time(std::uint32_t device, std::uint32_t iteration) const;
-  const SentRows& sent_rows(std::uint32_t iteration);
+  std::shared_ptr<const SentRows> sent_rows(std::uint32_t iteration);
   Verdict verify_dispatch(devices::DeviceProcess& device, std::uint32_t iteration);
   Verdict verify_combine(devices::DeviceProcess& device, std::uint32_t iteration);
 
@@ -103,7 +104,8 @@ class MoeLayer : public Algorithm {
   fabric::Address expert_rows_;
   fabric::Address outputs_;
   // Of the latest iterations: devices are hardly ever further apart.
-  std::array<std::unique_ptr<SentRows>, 4> sent_rows_;
+  std::array<std::shared_ptr<const SentRows>, 4> sent_rows_;
+  std::mutex sent_rows_mutex_;
 };
 
 }  // namespace orrery::moe

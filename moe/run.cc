@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <mutex>
 
 #include "devices/cluster.h"
 #include "emu/errors.h"
@@ -147,10 +148,10 @@ class Driver {
             },
             names_[operation]);
         co_await kernel;
-        ++kernels_ended_;
         verify(device, operation, iteration);
       }
       if (last_operation == operations_) {
+        const std::lock_guard lock(mutex_);
         --devices_left_[iteration];
         announce_ended();
       }
@@ -167,6 +168,8 @@ class Driver {
     const Verdict verdict = algorithm_.verify(device, operation, iteration);
     collected_.digests[(std::size_t{device.rank()} * config_.iterations + iteration) * operations_ +
                        operation] = verdict.digest;
+    const std::lock_guard lock(mutex_);
+    ++kernels_ended_;
     if (verdict.ok) return;
     ++collected_.failure_count;
     // So many of each device, whichever process it is on.
@@ -180,6 +183,7 @@ class Driver {
   const RunConfig& config_;
   Cluster& cluster_;
   Algorithm& algorithm_;
+  std::mutex mutex_;  // of what devices on several threads report
   const std::vector<std::string> names_;
   const std::uint32_t operations_;
   std::uint64_t local_ = 0;  // devices of this process
@@ -267,25 +271,28 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
     (*result.mutable_settings())[field] = value;
   }
   check_tables_fit(processes, config, entry);
-  const Problem problem = make_problem(config, costs);
+  Problem problem = make_problem(config, costs);
   const std::unique_ptr<Algorithm> algorithm = entry.make(problem, options);
   check_devices_fit(processes, config, *algorithm);
 
   devices::ClusterOptions cluster_options;
   cluster_options.ranks = config.devices;
   cluster_options.placement = config.placement;
+  cluster_options.threads = config.threads;
   cluster_options.regions = algorithm->layout().regions();
   cluster_options.adversary = {config.adversary, config.seed,
                                emu::from_ns(config.machine.fabric().adversary_delay_ns())};
   if (config.max_virtual_ms > 0) cluster_options.limit = emu::from_ns(config.max_virtual_ms * 1e6);
   const auto transport = emu::make_transport(config.transport, processes);
   Cluster cluster(processes, transport.get(), config.machine, config.machine_file, cluster_options);
+  // Devices on threads of their own need no others for their arithmetic.
+  if (cluster.engine().shards() > 1) problem.threads = 1;
   // What all devices of this process touch, less what they seldom hold at once.
   double touched = 0;
   for (std::uint32_t device = 0; device < config.devices; ++device) {
     if (cluster.is_local(device)) touched += static_cast<double>(algorithm->touched_bytes(device));
   }
-  cluster.engine().buffers().expect(static_cast<std::uint64_t>(touched / 2));
+  cluster.engine().blocks().expect(static_cast<std::uint64_t>(touched / 2));
   Driver driver(config, cluster, *algorithm);
   if (config.progress) {
     cluster.engine().set_progress([&config, &driver](emu::Time now) {

@@ -322,19 +322,19 @@ class CannBsp final : public MoeLayer {
     co_await core.wait_local(last);
   }
 
-  // The arithmetic of reduce() at one go, when its time has passed: on the host a sum per process
-  // is enough.
+  // The arithmetic of reduce() at one go, when its time has passed.
   void weighted_sum(Core& core, std::uint32_t half, std::uint32_t token,
                     std::span<const std::int32_t> ids, std::span<const float> weights) {
-    sum_.assign(problem_.hidden(), 0.0f);
+    thread_local std::vector<float> sum;
+    sum.assign(problem_.hidden(), 0.0f);
     for (std::uint32_t k = 0; k < ids.size(); ++k) {
       if (ids[k] < 0) continue;
       const auto row = std::as_const(core.memory())
                            .array<std::uint16_t>(combine_slot(half, token, k), problem_.hidden());
-      accumulate(sum_, row, weights[k]);
+      accumulate(sum, row, weights[k]);
       core.discard(combine_slot(half, token, k), combine_slot_bytes_);
     }
-    round_to_bf16(sum_, core.memory().array<std::uint16_t>(output(token), problem_.hidden()));
+    round_to_bf16(sum, core.memory().array<std::uint16_t>(output(token), problem_.hidden()));
   }
 
   // Tokens are split over the cores: wait for a token's rows, then add them in ascending k.
@@ -368,7 +368,6 @@ class CannBsp final : public MoeLayer {
     }
   }
 
-  std::vector<float> sum_;
   const std::vector<std::uint64_t> cores_per_call_;
   const std::string sabotage_;
   std::uint64_t combine_slot_bytes_;

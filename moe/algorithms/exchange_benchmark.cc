@@ -91,13 +91,14 @@ emu::Task ExchangeBenchmark::wait_for_flags(Core& core, std::uint32_t iteration)
 
 Verdict ExchangeBenchmark::verify(devices::DeviceProcess& device, std::uint32_t operation,
                                   std::uint32_t iteration) {
+  thread_local std::vector<std::byte> scratch;
   Verdict verdict;
   if (operation + 1 < operations().size()) return verdict;  // nothing is known to have arrived yet
   for (std::uint32_t slot = 0; slot < slots(device.rank()); ++slot) {
     const std::uint32_t source = source_of(device.rank(), slot);
     const auto bytes = std::as_const(device.memory()).view(in(iteration % rounds_, slot), bytes_);
     if (verdict.ok &&
-        !matches_pattern(problem_.seed, iteration, source, device.rank(), bytes, scratch_)) {
+        !matches_pattern(problem_.seed, iteration, source, device.rank(), bytes, scratch)) {
       verdict.ok = false;
       verdict.what =
           fmt::format("the {} bytes from device {} are not what it sent", bytes_, source);

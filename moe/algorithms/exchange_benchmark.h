@@ -74,7 +74,6 @@ class ExchangeBenchmark : public Algorithm {
   fabric::Address out_ = 0;
   fabric::Address in_ = 0;
   fabric::Address flags_ = 0;
-  std::vector<std::byte> scratch_;
 };
 
 }  // namespace orrery::moe

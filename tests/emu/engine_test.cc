@@ -92,10 +92,10 @@ TEST_F(EngineTest, MayRunAgain) {
 
 TEST_F(EngineTest, CarriesPayload) {
   const std::vector<std::byte> bytes(1000, std::byte{7});
-  engine.schedule(0, 1, 5, 0).as<std::uint64_t>() = engine.send_payload(1, bytes);
+  engine.schedule(0, 1, 5, 0).as<std::uint64_t>() = engine.shard_of(0).send_payload(1, bytes);
   bool equal = false;
   actors[1].react = [&](const Event& event) {
-    auto* buffer = engine.take_payload(0, event.as<std::uint64_t>());
+    auto* buffer = engine.shard_of(1).take_payload(0, event.as<std::uint64_t>());
     equal = std::equal(bytes.begin(), bytes.end(), buffer->bytes());
   };
   engine.run();

@@ -33,7 +33,8 @@ TEST(BufferPool, AClassHoldsItsBytesAndLittleMore) {
 }
 
 TEST(BufferPool, RecyclesAndDoesNotGrow) {
-  BufferPool pool;
+  BlockSource blocks;
+  BufferPool pool{0, 1, blocks};
   const std::uint32_t size_class = BufferPool::class_of(4096);
   Buffer* first = pool.acquire(size_class);
   const std::uint64_t reserved = pool.bytes_reserved();
@@ -47,9 +48,10 @@ TEST(BufferPool, RecyclesAndDoesNotGrow) {
 }
 
 TEST(BufferPool, SharedBuffersStayUntilTheLastRelease) {
-  BufferPool pool;
+  BlockSource blocks;
+  BufferPool pool{0, 1, blocks};
   Buffer* buffer = pool.acquire(BufferPool::class_of(100));
-  ++buffer->references;
+  buffer->retain();
   pool.release(buffer);
   EXPECT_NE(pool.acquire(BufferPool::class_of(100)), buffer);
   pool.release(buffer);
@@ -57,7 +59,8 @@ TEST(BufferPool, SharedBuffersStayUntilTheLastRelease) {
 }
 
 TEST(PayloadStore, BuffersDoNotOverlap) {
-  BufferPool pool;
+  BlockSource blocks;
+  BufferPool pool{0, 1, blocks};
   PayloadStore store(pool, 1);
   std::vector<std::pair<Buffer*, std::vector<std::byte>>> held;
   for (int i = 0; i < 500; ++i) {
@@ -68,13 +71,15 @@ TEST(PayloadStore, BuffersDoNotOverlap) {
 }
 
 TEST(PayloadStore, CapturesNothingToo) {
-  BufferPool pool;
+  BlockSource blocks;
+  BufferPool pool{0, 1, blocks};
   PayloadStore store(pool, 1);
   EXPECT_NE(store.capture({}), nullptr);
 }
 
 TEST(PayloadStore, GivesOutArrivalsByNumberInAnyOrder) {
-  BufferPool pool;
+  BlockSource blocks;
+  BufferPool pool{0, 1, blocks};
   PayloadStore store(pool, 3);
   std::uint64_t arrived = 0;
   std::uint64_t taken = 0;
@@ -94,7 +99,8 @@ TEST(PayloadStore, GivesOutArrivalsByNumberInAnyOrder) {
 }
 
 TEST(PayloadStore, KeepsProcessesApart) {
-  BufferPool pool;
+  BlockSource blocks;
+  BufferPool pool{0, 1, blocks};
   PayloadStore store(pool, 2);
   store.arrived(0, 0, bytes_of(8, 10));
   store.arrived(1, 0, bytes_of(8, 20));
@@ -103,7 +109,8 @@ TEST(PayloadStore, KeepsProcessesApart) {
 }
 
 TEST(PayloadStore, BrokenPromisesAreErrors) {
-  BufferPool pool;
+  BlockSource blocks;
+  BufferPool pool{0, 1, blocks};
   PayloadStore store(pool, 1);
   EXPECT_THROW(store.take(0, 0), InvariantError);
   EXPECT_THROW(store.arrived(0, 1, bytes_of(8, 0)), InvariantError);

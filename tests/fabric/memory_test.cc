@@ -63,7 +63,8 @@ TEST(Memory, DiscardedPagesReadAsZero) {
 class RowMemory : public testing::Test {
  protected:
   static constexpr std::uint64_t kRow = 100;
-  emu::BufferPool pool;
+  emu::BlockSource blocks;
+  emu::BufferPool pool{0, 1, blocks};
   Memory memory{{Region{4096, 0, false}, Region{10 * kRow, kRow, false}}, &pool};
   static Address row(std::uint64_t n) { return Region::base(1) + n * kRow; }
 };

@@ -55,7 +55,7 @@ class Destination final : public emu::LogicalProcess, public VisibilitySink {
   };
   void arrive(const Arrival& arrival) {
     std::vector<std::byte> bytes(arrival.bytes, std::byte{arrival.value});
-    const std::uint64_t payload = engine_.send_payload(kDestination, bytes);
+    const std::uint64_t payload = engine_.shard_of(kDestination).send_payload(kDestination, bytes);
     Packet& packet =
         engine_.schedule(arrival.source, kDestination, arrival.time, kDelivery).as<Packet>();
     packet = Packet{};

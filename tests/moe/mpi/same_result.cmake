@@ -1,7 +1,9 @@
-# The same run on any number of processes over one transport gives the same result file, byte for byte, the host
-# section aside, and the same exit code and message (R4).
+# The same run on any number of processes over one transport, and of threads, gives the same result file, byte for
+# byte, the host section aside, and the same exit code and message (R4).
 #
-#   cmake -DPROGRAM=… -DMPIEXEC=… -DTRANSPORT=… -DFOLDER=… -DEXIT_CODE=0 -DPROCESSES="1;2" -DARGUMENTS="run;…" -P …
+#   cmake -DPROGRAM=… -DMPIEXEC=… -DTRANSPORT=… -DFOLDER=… -DEXIT_CODE=0 -DPROCESSES="1;2;2x3" -DARGUMENTS="run;…" -P …
+#
+# 2x3: two processes of three threads.
 file(MAKE_DIRECTORY ${FOLDER})
 
 # The result of one run: its file without the host section, or what it says where it writes none.
@@ -29,8 +31,13 @@ function(run_once name transport expected out_result)
 endfunction()
 
 run_once(alone local ${EXIT_CODE} reference ${PROGRAM})
-foreach(processes ${PROCESSES})
-  set(name ${TRANSPORT}.p${processes})
+set(fixed_arguments ${ARGUMENTS})
+foreach(size ${PROCESSES})
+  set(name ${TRANSPORT}.p${size})
+  string(REPLACE "x" ";" size "${size}x1")
+  list(GET size 0 processes)
+  list(GET size 1 threads)
+  set(ARGUMENTS ${fixed_arguments} --threads ${threads})
   run_once(${name} ${TRANSPORT} ${EXIT_CODE} result
     ${MPIEXEC} -q --oversubscribe -n ${processes} ${PROGRAM})
   if(NOT result STREQUAL reference)

@@ -1,0 +1,107 @@
+#include "emu/shard.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "emu/errors.h"
+
+namespace orrery::emu {
+
+Shard::Shard(int index, int shards, int processes, LpTables& tables, BlockSource& blocks)
+    : index_(index),
+      shards_(shards),
+      tables_(tables),
+      buffers_(index, shards, blocks),
+      payloads_(buffers_, static_cast<std::size_t>(processes) * static_cast<std::size_t>(shards)),
+      sent_payloads_(static_cast<std::size_t>(processes) * static_cast<std::size_t>(shards), 0) {
+  for (auto& outboxes : outboxes_) outboxes.resize(static_cast<std::size_t>(shards));
+}
+
+void Shard::in_the_past() { throw InvariantError("an event was scheduled in the past"); }
+
+Event& Shard::schedule_elsewhere(EventOrder order, LpId to, Time time, std::uint32_t kind) {
+  if (time < now_ + lookahead_) {
+    throw InvariantError("an event crosses processes or shards below the lookahead");
+  }
+  earliest_sent_ = std::min(earliest_sent_, time);
+  const Place place = tables_.places[to];
+  Event* event;
+  if (!is_elsewhere(place)) {
+    event = &outboxes_[filling_][static_cast<std::size_t>(place)].emplace_back();
+  } else if (exchange_ != nullptr) {
+    event = &exchange_->send_event(process_at(place));
+  } else {
+    staged_events_.push_back({process_at(place), {}});
+    event = &staged_events_.back().event;
+  }
+  event->time = time;
+  event->order = order;
+  event->target = to;
+  event->kind = kind;
+  return *event;
+}
+
+std::uint64_t Shard::send_payload(LpId to, std::span<const std::byte> bytes,
+                                  std::uint64_t capacity) {
+  const Place place = tables_.places[to];
+  if (!is_elsewhere(place)) {
+    return reinterpret_cast<std::uint64_t>(payloads_.capture(bytes, capacity));
+  }
+  const int process = process_at(place);
+  if (exchange_ != nullptr) return exchange_->send_payload(process, bytes);
+  const int shard = tables_.shards[to];
+  const PayloadTag tag{static_cast<std::uint32_t>(index_), static_cast<std::uint32_t>(shard),
+                       sent_payloads_[lane(process, shard)]++};
+  const auto size = static_cast<std::uint32_t>(sizeof(tag) + bytes.size());
+  Buffer* buffer = buffers_.acquire(BufferPool::class_of(size));
+  std::memcpy(buffer->bytes(), &tag, sizeof(tag));
+  if (!bytes.empty()) std::memcpy(buffer->bytes() + sizeof(tag), bytes.data(), bytes.size());
+  staged_payloads_.push_back({process, buffer, size});
+  return tag.number;
+}
+
+// Between windows.
+void Shard::hand_over(Exchange& exchange) {
+  for (const StagedPayload& staged : staged_payloads_) {
+    exchange.send_payload(staged.process, {staged.buffer->bytes(), staged.bytes});
+    buffers_.release(staged.buffer);
+  }
+  staged_payloads_.clear();
+  for (const StagedEvent& staged : staged_events_) {
+    exchange.send_event(staged.process) = staged.event;
+  }
+  staged_events_.clear();
+}
+
+Buffer* Shard::take_payload(LpId from, std::uint64_t reference) {
+  const Place place = tables_.places[from];
+  if (!is_elsewhere(place)) return reinterpret_cast<Buffer*>(reference);
+  const int process = process_at(place);
+  return payloads_.take(lane(process, shards_ > 1 ? tables_.shards[from] : 0), reference);
+}
+
+std::uint64_t Shard::share_payload(LpId to, Buffer* buffer, std::uint64_t offset,
+                                   std::uint64_t bytes) {
+  if (is_elsewhere(tables_.places[to])) return send_payload(to, {buffer->bytes() + offset, bytes});
+  buffer->retain();
+  return reinterpret_cast<std::uint64_t>(buffer);
+}
+
+void Shard::run_window(std::span<const std::unique_ptr<Shard>> shards, std::uint64_t window,
+                       Time horizon) {
+  // What the window before wrote is seen here: also by tools that cannot see into TBB.
+  for (const auto& shard : shards) shard->done_.load(std::memory_order_acquire);
+  const std::size_t reading = (window + 1) & 1;
+  filling_ = window & 1;
+  buffers_.fill(filling_);
+  for (const auto& shard : shards) {
+    auto& outbox = shard->outboxes_[reading][static_cast<std::size_t>(index_)];
+    for (const Event& event : outbox) queue_.push_copy(event);
+    outbox.clear();
+    if (shard.get() != this) buffers_.take_back(shard->buffers_, reading);
+  }
+  while (queue_.min_time() < horizon) step();
+  done_.store(window, std::memory_order_release);
+}
+
+}  // namespace orrery::emu
