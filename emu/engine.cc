@@ -1,10 +1,5 @@
 #include "emu/engine.h"
 
-#include <tbb/global_control.h>
-#include <tbb/parallel_for.h>
-#include <tbb/partitioner.h>
-#include <tbb/task_arena.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -24,30 +19,6 @@ std::int64_t host_seconds() {
       .count();
 }
 }  // namespace
-
-// The threads that run a window's shards: this one and the others of an arena. A shard stays with
-// its thread from window to window as far as the load allows.
-class Engine::Workers {
- public:
-  explicit Workers(int threads)
-      : limit_(tbb::global_control::max_allowed_parallelism,
-               std::max<std::size_t>(static_cast<std::size_t>(threads),
-                                     std::thread::hardware_concurrency())),
-        arena_(threads) {}
-
-  template <typename Run>
-  void for_each(std::size_t shards, const Run& run) {
-    arena_.execute([&] {
-      tbb::parallel_for(
-          std::size_t{0}, shards, [&run](std::size_t shard) { run(shard); }, affinity_);
-    });
-  }
-
- private:
-  tbb::global_control limit_;  // or TBB would not give more threads than cores
-  tbb::task_arena arena_;
-  tbb::affinity_partitioner affinity_;
-};
 
 Engine::Engine(const ProcessGroup& processes, Transport* transport, LpId lps,
                Parallelism parallelism)
@@ -69,7 +40,9 @@ Engine::Engine(const ProcessGroup& processes, Transport* transport, LpId lps,
   if (shards_.size() == 1) {
     shards_.front()->exchange_ = exchange_.get();
   } else if (parallelism.threads > 1) {
-    workers_ = std::make_unique<Workers>(parallelism.threads);
+    workers_ = std::make_unique<Workers>(parallelism.threads, shards_.size(),
+                                         processes.local_size() * parallelism.threads >
+                                             static_cast<int>(std::thread::hardware_concurrency()));
   }
 }
 
@@ -183,17 +156,15 @@ Engine::Outcome Engine::run_in_windows() {
 }
 
 void Engine::run_shards(Time horizon) {
-  const std::uint64_t window = window_.load(std::memory_order_relaxed) + 1;
-  window_.store(window, std::memory_order_release);
+  ++window_;
   const auto run = [this, horizon](std::size_t shard) {
-    shards_[shard]->run_window(shards_, window_.load(std::memory_order_acquire), horizon);
+    shards_[shard]->run_window(shards_, window_, horizon);
   };
   if (workers_) {
-    workers_->for_each(shards_.size(), run);
+    workers_->run(run);
   } else {
     for (std::size_t shard = 0; shard < shards_.size(); ++shard) run(shard);
   }
-  for (const auto& shard : shards_) shard->done_.load(std::memory_order_acquire);
 }
 
 }  // namespace orrery::emu

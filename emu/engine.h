@@ -22,6 +22,7 @@
 #include "emu/shard.h"
 #include "emu/trace_sink.h"
 #include "emu/transport.h"
+#include "emu/workers.h"
 
 namespace orrery::emu {
 
@@ -105,7 +106,6 @@ class Engine final : private ExchangeSink {
   BlockSource blocks_;
   std::unique_ptr<Exchange> exchange_;
   std::vector<std::unique_ptr<Shard>> shards_;
-  class Workers;
   std::unique_ptr<Workers> workers_;
   std::function<void(Time)> progress_;
   std::function<void(std::int64_t)> reached_;
@@ -113,7 +113,7 @@ class Engine final : private ExchangeSink {
   std::int64_t all_announced_ = 0;
   Time lookahead_ = kNever;
   Time limit_ = kNever;
-  std::atomic<std::uint64_t> window_{0};
+  std::uint64_t window_ = 0;
   std::int64_t last_tick_ = 0;
 };
 

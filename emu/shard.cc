@@ -89,8 +89,6 @@ std::uint64_t Shard::share_payload(LpId to, Buffer* buffer, std::uint64_t offset
 
 void Shard::run_window(std::span<const std::unique_ptr<Shard>> shards, std::uint64_t window,
                        Time horizon) {
-  // What the window before wrote is seen here: also by tools that cannot see into TBB.
-  for (const auto& shard : shards) shard->done_.load(std::memory_order_acquire);
   const std::size_t reading = (window + 1) & 1;
   filling_ = window & 1;
   buffers_.fill(filling_);
@@ -101,7 +99,6 @@ void Shard::run_window(std::span<const std::unique_ptr<Shard>> shards, std::uint
     if (shard.get() != this) buffers_.take_back(shard->buffers_, reading);
   }
   while (queue_.min_time() < horizon) step();
-  done_.store(window, std::memory_order_release);
 }
 
 }  // namespace orrery::emu

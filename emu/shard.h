@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -148,8 +147,6 @@ class Shard {
   // Of even and odd windows, by target: one is filled while the targets read the other.
   std::array<std::vector<std::vector<Event>>, 2> outboxes_;
   std::size_t filling_ = 0;
-  // Counts windows; makes one thread's window happen before the next one's, whoever runs it.
-  std::atomic<std::uint64_t> done_{0};
 };
 
 }  // namespace orrery::emu

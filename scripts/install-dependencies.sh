@@ -8,7 +8,7 @@ packages=(
   build-essential cmake ninja-build pkg-config
   openmpi-bin libopenmpi-dev libucx-dev libfabric-dev
   libprotobuf-dev protobuf-compiler
-  libcli11-dev libfmt-dev nlohmann-json3-dev libxxhash-dev
+  libcli11-dev libfmt-dev nlohmann-json3-dev libxxhash-dev libtbb-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   "$@"
 )
