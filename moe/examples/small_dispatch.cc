@@ -4,6 +4,7 @@
 // for the row's expert, and then tells every expert how many rows it sent. Windows exist twice and
 // calls take turns, since a fast device may be one call ahead. Experts, combine and all checks come
 // with PlainCombine.
+#include "emu/errors.h"
 #include "moe/plain_combine.h"
 
 namespace {
@@ -22,6 +23,10 @@ class SmallDispatch final : public moe::PlainCombine {
   SmallDispatch(const moe::Problem& problem, const moe::Options&)
       : PlainCombine(problem, moe::Precision::kBf16),
         entries_(problem.token_bound * problem.top_k()) {
+    if (problem.placement.experts() < problem.devices) {  // its statuses hold the others back
+      throw emu::ConfigError("--devices", "", std::to_string(problem.devices),
+                             "an expert on each: at most the workload's experts");
+    }
     const std::uint64_t lists = std::uint64_t{2} * max_local_experts() * problem.devices;
     window_ = layout_.rows(lists * entries_, row_stride());
     status_ = layout_.flat(lists * sizeof(Status));
