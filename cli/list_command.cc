@@ -43,7 +43,7 @@ void list_suites() {
 
 void list_algorithms() {
   for (const moe::AlgorithmEntry& entry : moe::algorithms()) {
-    fmt::print("{:<12} {}\n", entry.name, entry.description);
+    fmt::print("{:<16} {}\n", entry.name, entry.description);
     for (const moe::OptionSpec& option : entry.options) {
       fmt::print(
           "    --set algorithm.{}={}   {}{}\n", option.name, option.default_value, option.help,

@@ -45,8 +45,9 @@ std::string with_built_plugins(const std::string& command) {
 }
 
 // What a terminal shows of `$ orrery …`, without the line that depends on the host.
-std::string shown(const std::string& command, int processes) {
-  const Outcome outcome = run_program(with_built_plugins(command.substr(9)), processes);
+std::string shown(const std::string& command, int processes, const std::string& more_flags) {
+  const Outcome outcome =
+      run_program(with_built_plugins(command.substr(9)) + more_flags, processes);
   std::string text = command + "\n";
   for (const std::string& line : lines_of(outcome.out + outcome.err)) {
     if (line.rfind("host: ", 0) != 0) text += line + "\n";
@@ -57,13 +58,13 @@ std::string shown(const std::string& command, int processes) {
 
 class Golden : public ::testing::TestWithParam<std::string> {};
 
-void expect_golden(const std::string& name, int processes) {
+void expect_golden(const std::string& name, int processes, const std::string& more_flags = "") {
   const std::string wanted = read(kExamples / (name + ".golden"));
   std::string got;
   int commands = 0;
   for (const std::string& line : lines_of(wanted)) {
     if (line.rfind("$ orrery ", 0) != 0) continue;
-    got += shown(line, processes);
+    got += shown(line, processes, more_flags);
     ++commands;
   }
   EXPECT_GT(commands, 0);
@@ -74,6 +75,7 @@ void expect_golden(const std::string& name, int processes) {
 
 TEST_P(Golden, Alone) { expect_golden(GetParam(), 0); }
 TEST_P(Golden, UnderMpirun) { expect_golden(GetParam(), 2); }
+TEST_P(Golden, OnThreads) { expect_golden(GetParam(), 0, " --threads 2"); }
 
 // A page may leave out lines (…) but shows no other ones, in the order of the terminal.
 TEST_P(Golden, IsWhatThePageQuotes) {
@@ -181,6 +183,14 @@ TEST(Plugin, ChecksItsOptionsLikeAnyOther) {
       "algorithm.fense=true"));
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("did you mean 'fence'"));
+}
+
+TEST(Plugin, RefusesWhatItsConstructorRefuses) {
+  const Outcome outcome = run_program(
+      with_built_plugins("run --plugin build/first_put.so --algorithm first-put --topology tiny"),
+      2);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err, "orrery: --devices: got '4', expected 2 for first-put\n");
 }
 
 TEST(Plugin, MayBeNamedLikeAFileHere) {
