@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <ostream>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -135,7 +136,7 @@ TEST(Examples, WithoutFenceTheAdversaryFindsTheFlagBeforeItsData) {
     const Outcome outcome = run_program(
         with_built_plugins(
             "run --plugin build/first_put.so --algorithm first-put --topology tiny "
-            "--devices 2 --set fabric.order_scope=NONE --adversary --iterations 8 --seed ") +
+            "--devices 2 --set fabric.order_scope=NONE --adversary --iterations 3 --seed ") +
         std::to_string(seed));
     EXPECT_EQ(outcome.code, 1) << seed;
     EXPECT_THAT(outcome.out, HasSubstr("torn read on device 1")) << seed;
@@ -193,6 +194,16 @@ TEST(Plugin, RefusesWhatItsConstructorRefuses) {
   EXPECT_EQ(outcome.err, "orrery: --devices: got '4', expected 2 for first-put\n");
 }
 
+// As when the file is on one host of a cluster and not on the other.
+TEST(Plugin, MissingForOneProcessIsRefusedByAll) {
+  const std::string run = "run --algorithm ring-all-gather --topology star --devices 4 --plugin ";
+  const std::string there = run + (kExamples / "build" / "ring.so").string();
+  const std::string lost = std::string(ORRERY_PROGRAM) + " " + run + "lost/ring.so";
+  const Outcome outcome = run_program(there + " : -n 1 " + lost, 1);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err, "orrery: --plugin: got 'lost/ring.so', expected a file that exists\n");
+}
+
 TEST(Plugin, MayBeNamedLikeAFileHere) {
   const fs::path here = fs::current_path();
   fs::current_path(kExamples / "build");
@@ -206,6 +217,8 @@ struct Refusal {
   std::string file;                // of refused/build, or anywhere
   std::vector<std::string> named;  // all of this stands in the message
 };
+
+void PrintTo(const Refusal& each, std::ostream* out) { *out << each.file; }
 
 std::vector<Refusal> refusals() {
   return {
