@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <string_view>
 #include <utility>
 
 #include "emu/errors.h"
@@ -48,16 +49,20 @@ bool register_algorithm(const char* abi, AlgorithmEntry (*describe)()) noexcept 
   ++registration.lines;
   try {
     if (abi != registering().abi) {
+      const std::string other = std::string_view(abi) == kAbi ? "a source tree" : abi;
       throw emu::ConfigError(fmt::format(
-          "a plug-in built against this Orrery ({}), not against another one ({}): build it again",
-          registering().abi, abi));
+          "a plug-in built against this installation ({}); this one was built against {}: build it "
+          "again",
+          registering().abi, other));
     }
     add(describe());
     return true;
   } catch (const std::exception& error) {
     if (registration.refused.empty()) registration.refused = error.what();
-    return false;
+  } catch (...) {
+    if (registration.refused.empty()) registration.refused = "a registration line without errors";
   }
+  return false;
 }
 
 void begin_registration(const std::string& stamp) { registering() = {stamp, {}}; }
