@@ -57,4 +57,5 @@ foreach(header ${headers})
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${from}/${header} DESTINATION ${include_folder}/${folder})
 endforeach()
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/moe/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/orrery)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/moe/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/orrery
+        PATTERN build EXCLUDE)

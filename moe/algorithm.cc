@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string_view>
 #include <utility>
@@ -45,8 +47,7 @@ void add(AlgorithmEntry entry) {
 const std::vector<AlgorithmEntry>& algorithms() { return table(); }
 
 bool register_algorithm(const char* abi, AlgorithmEntry (*describe)()) noexcept {
-  Registration& registration = registering().so_far;
-  ++registration.lines;
+  std::string problem;
   try {
     if (abi != registering().abi) {
       const std::string other = std::string_view(abi) == kAbi ? "a source tree" : abi;
@@ -56,18 +57,24 @@ bool register_algorithm(const char* abi, AlgorithmEntry (*describe)()) noexcept 
           registering().abi, other));
     }
     add(describe());
-    return true;
   } catch (const std::exception& error) {
-    if (registration.refused.empty()) registration.refused = error.what();
+    problem = error.what();
   } catch (...) {
-    if (registration.refused.empty()) registration.refused = "a registration line without errors";
+    problem = "a registration line without errors";
   }
-  return false;
+  if (!problem.empty() && registering().abi == kAbi) {
+    fmt::print(stderr, "orrery: a built-in algorithm, expected {}\n", problem);
+    std::_Exit(1);  // a mistake in the program itself; nobody could run that algorithm
+  }
+  Registration& registration = registering().so_far;
+  ++registration.lines;
+  if (registration.refused.empty()) registration.refused = problem;
+  return problem.empty();
 }
 
 void begin_registration(const std::string& stamp) { registering() = {stamp, {}}; }
 
-Registration end_registration() { return std::exchange(registering().so_far, {}); }
+Registration end_registration() { return std::exchange(registering(), Registering{}).so_far; }
 
 std::uint64_t Algorithm::touched_bytes(std::uint32_t /*device*/) const {
   std::uint64_t bytes = 0;

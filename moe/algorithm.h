@@ -94,8 +94,8 @@ struct Registration {
   std::uint32_t lines = 0;
   std::string refused;
 };
-/// From now on registration lines belong to a plug-in, built against an installed Orrery: their abi
-/// must be `stamp`.
+/// Until the end registration lines belong to a plug-in, built against an installed Orrery: their
+/// abi must be `stamp`. Outside, a line that is refused ends the program.
 void begin_registration(const std::string& stamp);
 Registration end_registration();
 

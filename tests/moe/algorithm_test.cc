@@ -88,6 +88,11 @@ TEST(Registration, ThatThrowsIsRefusedNotFatal) {
   EXPECT_EQ(end_registration().refused, "no entry today");
 }
 
+TEST(Registration, OfABuiltInNameTwiceEndsTheProgram) {
+  EXPECT_EXIT(register_algorithm(kAbi, [] { return entry("p2p"); }), ::testing::ExitedWithCode(1),
+              "built-in.*'p2p' already");
+}
+
 // Program and plug-in headers must never agree by accident.
 TEST(Registration, StampOfPluginsIsNotTheOneOfTheProgram) {
   EXPECT_NE(plugin_abi(), std::string(kAbi));
