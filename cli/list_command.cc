@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/data_files.h"
+#include "cli/plugins.h"
 #include "devices/machine.h"
 #include "emu/errors.h"
 #include "emu/near_match.h"
@@ -42,7 +43,7 @@ void list_suites() {
 
 void list_algorithms() {
   for (const moe::AlgorithmEntry& entry : moe::algorithms()) {
-    fmt::print("{:<12} {}\n", entry.name, entry.description);
+    fmt::print("{:<16} {}\n", entry.name, entry.description);
     for (const moe::OptionSpec& option : entry.options) {
       fmt::print(
           "    --set algorithm.{}={}   {}{}\n", option.name, option.default_value, option.help,
@@ -58,13 +59,16 @@ Command add_list(CLI::App& app) {
       app.add_subcommand("list", "list topologies, workloads, algorithms or suites");
   auto what = std::make_shared<std::string>();
   command->add_option("what", *what, "topologies, workloads, algorithms or suites")->required();
-  return [what](const emu::ProcessGroup& processes) {
+  auto plugins = std::make_shared<std::vector<std::string>>();
+  add_plugin_option(*command, *plugins);
+  return [what, plugins](const emu::ProcessGroup& processes) {
     const std::vector<std::string> known = {"topologies", "workloads", "algorithms", "suites"};
     if (std::find(known.begin(), known.end(), *what) == known.end()) {
       throw emu::ConfigError(
           "orrery list", "", *what,
           "topologies, workloads, algorithms or suites" + emu::did_you_mean(*what, known));
     }
+    load_plugins(processes, *plugins);
     if (processes.rank() != 0) return kOk;
     if (*what == "topologies") list_topologies();
     if (*what == "workloads") list_workloads();

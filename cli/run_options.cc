@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "cli/data_files.h"
+#include "cli/plugins.h"
 #include "emu/errors.h"
 #include "emu/near_match.h"
 #include "emu/text_config.h"
@@ -124,6 +125,7 @@ void RunOptions::add_to(CLI::App& app) {
   add_optional(app, "--tokens", tokens, "tokens per device (default: the workload's)");
   app.add_option("--set", settings, "path.to.field=value; fabric., device., workload., algorithm.")
       ->allow_extra_args(false);
+  add_plugin_option(app, plugins);
   app.add_option("--iterations", iterations, "how often the layer runs");
   app.add_flag("--align", align, "start each operation everywhere at once");
   app.add_option("--seed", seed, "of inputs, routing and the adversary");
@@ -144,6 +146,7 @@ moe::RunConfig RunOptions::to_config(const emu::ProcessGroup& processes) const {
   config.workload_file = find_data_file("workloads", workload, "--workload");
   config.workload = to_workload(config.workload_file, tokens, config.settings);
   config.algorithm = algorithm;
+  load_plugins(processes, plugins);
   moe::find_algorithm(algorithm);
   const fabric::Topology graph =
       fabric::build_topology(config.machine.fabric(), config.machine_file);

@@ -19,6 +19,7 @@ struct RunOptions {
   std::optional<std::string> tokens;   // default: the workload's
   std::string placement = "packed";
   std::vector<std::string> settings;
+  std::vector<std::string> plugins;
   std::string iterations = "1";
   std::string seed = "1";
   bool align = false;
@@ -28,8 +29,8 @@ struct RunOptions {
   std::string threads = "1";
 
   void add_to(CLI::App& app);
-  /// Loads the files and checks everything that can be checked without them running. Throws
-  /// ConfigError, the same on every process.
+  /// Loads the files and plug-ins and checks everything that can be checked without them running.
+  /// Throws ConfigError, the same on every process. Collective over `processes`.
   moe::RunConfig to_config(const emu::ProcessGroup& processes) const;
 };
 

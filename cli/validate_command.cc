@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/data_files.h"
 #include "cli/output_file.h"
+#include "cli/plugins.h"
 #include "cli/run_options.h"
 #include "cli/suite_report.h"
 #include "emu/errors.h"
@@ -58,9 +59,11 @@ double latency_us(const moe::Result& result, const Row& row) {
 struct ValidateCommand {
   std::string suite = "ub-mesh";
   std::string transport = "auto";
+  std::vector<std::string> plugins;
   std::string json_file;
 
   int operator()(const emu::ProcessGroup& processes) const {
+    load_plugins(processes, plugins);
     const std::string path = find_data_file("suites", suite, "--suite");
     const moe::Suite loaded = moe::load_suite(path);
     const OutputFile json(processes, "--json", json_file);
@@ -121,6 +124,7 @@ Command add_validate(CLI::App& app) {
   command->add_option("--suite", validate->suite,
                       "a shipped suite or a file; see orrery list suites");
   command->add_option("--transport", validate->transport, "auto, local, ucx, ofi or mpi");
+  add_plugin_option(*command, validate->plugins);
   command->add_option("--json", validate->json_file, "write the comparison there");
   return [validate](const emu::ProcessGroup& processes) { return (*validate)(processes); };
 }

@@ -1,9 +1,10 @@
 // An algorithm: a layout of device memory, the programs of its operations, and how to check what
 // they did.
 //
-// Adding one takes one file in moe/algorithms/ and its registration line:
-//   ORRERY_ALGORITHM(mine, "mine", "what it is, in a line", Mine, {{"option", "default", "help",
-//   {}}})
+// Adding one takes one file, in moe/algorithms/ or as a plug-in outside (moe/examples/), and its
+// registration line at file scope:
+//   ORRERY_ALGORITHM(mine, "mine", "what it is, in a line", Mine,
+//                    {{"option", "default", "help", {}}})
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include "devices/core.h"
 #include "devices/device_process.h"
 #include "emu/task.h"
+#include "moe/abi.h"
 #include "moe/layout.h"
 #include "moe/options.h"
 #include "moe/problem.h"
@@ -44,7 +46,8 @@ class Algorithm {
   /// The regions of a device's memory, the same on all devices.
   virtual const Layout& layout() const = 0;
   /// Bytes that `device` will touch at most over the run: for the check against the host's memory.
-  virtual std::uint64_t touched_bytes(std::uint32_t device) const = 0;
+  /// The whole layout, unless the algorithm knows better.
+  virtual std::uint64_t touched_bytes(std::uint32_t /*device*/) const;
   /// Payload that the operation must move in all of an iteration, in bytes: rows without any
   /// overhead.
   virtual std::uint64_t useful_bytes(std::uint32_t operation, std::uint32_t iteration) const = 0;
@@ -57,7 +60,7 @@ class Algorithm {
   virtual void set_up(devices::DeviceProcess& /*device*/) {}
   /// Before an iteration's first operation: its inputs in the device's memory. Costs no virtual
   /// time.
-  virtual void prepare(devices::DeviceProcess& device, std::uint32_t iteration) = 0;
+  virtual void prepare(devices::DeviceProcess& /*device*/, std::uint32_t /*iteration*/) {}
   /// What each core runs.
   virtual emu::Task program(devices::Core& core, std::uint32_t operation,
                             std::uint32_t iteration) = 0;
@@ -75,20 +78,36 @@ struct AlgorithmEntry {
   std::function<std::unique_ptr<Algorithm>(const Problem&, const Options&)> make;
 };
 
-/// All registered algorithms, by name.
+/// All registered algorithms, by name. The table is filled before main() and by load_plugin().
 const std::vector<AlgorithmEntry>& algorithms();
 /// Throws ConfigError for an unknown name, listing the known ones.
 const AlgorithmEntry& find_algorithm(const std::string& name);
-/// Called by the registration line.
-bool register_algorithm(AlgorithmEntry entry);
 
-#define ORRERY_ALGORITHM(id, name, description, Type, ...)                                       \
-  extern const bool orrery_algorithm_##id;                                                       \
-  const bool orrery_algorithm_##id = ::orrery::moe::register_algorithm(                          \
-      {name, description, std::vector<::orrery::moe::OptionSpec>(__VA_ARGS__), Type::kMovesRows, \
-       [](const ::orrery::moe::Problem& problem,                                                 \
-          const ::orrery::moe::Options& options) -> std::unique_ptr<::orrery::moe::Algorithm> {  \
-         return std::make_unique<Type>(problem, options);                                        \
-       }});
+/// Called by the registration line, where nobody could catch an exception: so it throws none, and
+/// load_plugin() reports what was wrong. `describe` is not called when `abi` is another one than
+/// the program's.
+bool register_algorithm(const char* abi, AlgorithmEntry (*describe)()) noexcept;
+
+/// What the registration lines of a plug-in came to: how many there were, and what was wrong with
+/// the first one that was refused, as the expectation that it failed.
+struct Registration {
+  std::uint32_t lines = 0;
+  std::string refused;
+};
+/// Until the end registration lines belong to a plug-in, built against an installed Orrery: their
+/// abi must be `stamp`. Outside, a line that is refused ends the program.
+void begin_registration(const std::string& stamp);
+Registration end_registration();
+
+#define ORRERY_ALGORITHM(id, name, description, Type, ...)                                        \
+  extern const bool orrery_algorithm_##id;                                                        \
+  const bool orrery_algorithm_##id = ::orrery::moe::register_algorithm(::orrery::moe::kAbi, [] {  \
+    return ::orrery::moe::AlgorithmEntry{                                                         \
+        name, description, std::vector<::orrery::moe::OptionSpec>(__VA_ARGS__), Type::kMovesRows, \
+        [](const ::orrery::moe::Problem& problem,                                                 \
+           const ::orrery::moe::Options& options) -> std::unique_ptr<::orrery::moe::Algorithm> {  \
+          return std::make_unique<Type>(problem, options);                                        \
+        }};                                                                                       \
+  });
 
 }  // namespace orrery::moe

@@ -219,6 +219,22 @@ std::vector<Case> cases() {
       {"SetOptionZero",
        "run --topology tiny --algorithm p2p --set algorithm.bytes=0",
        {"--set", "algorithm.bytes", "'0'", "from 1"}},
+      // Plug-ins; what is wrong with one that loads is in plugin_test.cc
+      {"PluginMissing", kTiny + "--plugin DIR/none.so", {"--plugin", "none.so'", "exists"}},
+      {"PluginEmptyName", kTiny + "--plugin ''", {"--plugin", "''", "exists"}},
+      {"PluginNoValue", kTiny + "--plugin", {"--plugin", "nothing"}},
+      {"PluginIsFolder", kTiny + "--plugin DIR", {"--plugin", "not a directory"}},
+      {"PluginIsText",
+       kTiny + "--plugin DIR/no-device.textproto",
+       {"--plugin", "no-device.textproto'", "invalid ELF header"}},
+      {"PluginIsEmpty",
+       kTiny + "--plugin DIR/empty.textproto",
+       {"--plugin", "empty.textproto'", "file too short"}},
+      {"PluginSecond",
+       kTiny + "--plugin DIR/none.so --plugin DIR/other.so",
+       {"--plugin", "none.so'", "exists"}},
+      {"PluginOfList", "list algorithms --plugin DIR/none.so", {"--plugin", "none.so'"}},
+      {"PluginOfSuite", "validate --plugin DIR/none.so", {"--plugin", "none.so'"}},
       // Topology files
       {"FileMissing",
        "run --topology DIR/none.textproto --algorithm p2p",
@@ -391,9 +407,10 @@ std::vector<Case> cases_for_mpirun() {
   std::vector<Case> list = {
       {"LocalTransport", kTiny + "--transport local", {"--transport", "'local'", "under mpirun"}}};
   const std::vector<std::string> wanted = {
-      "NoCommand",      "UnknownFlag",     "UnknownTopology",  "DevicesTooMany", "TokensText",
-      "PlacementTwice", "SetUnknownField", "SetUnknownOption", "SetOptionRange", "FileGarbage",
-      "TraceExpert",    "MemoryTokens",    "JsonNoFolder",     "SuiteNoFigure"};
+      "NoCommand",      "UnknownFlag",    "UnknownTopology", "DevicesTooMany",
+      "TokensText",     "PlacementTwice", "SetUnknownField", "SetUnknownOption",
+      "SetOptionRange", "FileGarbage",    "TraceExpert",     "MemoryTokens",
+      "JsonNoFolder",   "SuiteNoFigure",  "PluginMissing",   "PluginIsText"};
   for (const Case& each : cases()) {
     if (std::find(wanted.begin(), wanted.end(), each.name) != wanted.end()) list.push_back(each);
   }

@@ -1,0 +1,2 @@
+// A shared library without a registration line.
+int nothing() { return 0; }
