@@ -133,8 +133,10 @@ void RunOptions::add_to(CLI::App& app) {
                "delay the visibility of blocks as far as the fabric allows");
   add_optional(app, "--max-virtual-ms", max_virtual_ms,
                "stop with a hang report beyond this virtual time");
+  app.add_option("--payload", payload,
+                 "full, or control: flags, counts and tags of rows but no rows, for scale");
   app.add_option("--transport", transport, "auto, local, ucx, ofi or mpi");
-  app.add_option("--threads", threads, "threads for the arithmetic of experts");
+  app.add_option("--threads", threads, "threads that run this process's devices side by side");
 }
 
 moe::RunConfig RunOptions::to_config(const emu::ProcessGroup& processes) const {
@@ -171,6 +173,12 @@ moe::RunConfig RunOptions::to_config(const emu::ProcessGroup& processes) const {
   if (max_virtual_ms) config.max_virtual_ms = parse_positive("--max-virtual-ms", *max_virtual_ms);
   config.threads = static_cast<int>(parse_number("--threads", threads, 1, 1024));
   config.transport = transport;
+  static const std::vector<std::string> kPayloads = {"full", "control"};
+  if (std::find(kPayloads.begin(), kPayloads.end(), payload) == kPayloads.end()) {
+    throw emu::ConfigError("--payload", "", payload,
+                           "full or control" + emu::did_you_mean(payload, kPayloads));
+  }
+  config.control = payload == "control";
   return config;
 }
 

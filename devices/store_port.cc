@@ -50,12 +50,23 @@ std::uint32_t StorePort::acquire() {
   return number;
 }
 
+// What is taken without looking at it must be what its destination expects.
+void StorePort::check_carried(const StoreRequest& request, const Piece& piece) const {
+  const std::uint64_t expected = memory_.carried(piece.to, piece.bytes);
+  if ((request.give && memory_.carried(piece.from, piece.bytes) != expected) ||
+      (!request.immediate.empty() && expected != piece.bytes)) {
+    throw emu::InvariantError(
+        "a put to bytes of a row that --payload control does not carry, or of other ones");
+  }
+}
+
 PutHandle StorePort::submit(const StoreRequest& request, emu::Time start) {
   const std::uint32_t number = acquire();
   Put& put = puts_[number];
   put.pieces.assign(request.pieces.begin(), request.pieces.end());
   put.has_immediate = !request.immediate.empty();
   put.given = request.give ? memory_.take_row(request.pieces[0].from) : nullptr;
+  for (const Piece& piece : request.pieces) check_carried(request, piece);
   if (put.has_immediate) {
     std::memcpy(put.immediate.data(), request.immediate.data(), request.immediate.size());
   }
@@ -205,6 +216,23 @@ void StorePort::inject(std::uint32_t number, emu::Time now) {
   }
 }
 
+// The bytes of a packet, as far as its destination has them.
+std::span<const std::byte> StorePort::source_of(const Put& put, const Packet& packet) {
+  if (put.has_immediate) return {put.immediate.data() + put.offset, packet.bytes};
+  const fabric::Address from = put.pieces[put.piece].from + put.offset;
+  const fabric::Memory& memory = memory_;
+  if (memory.carried(packet.address, packet.bytes) == packet.bytes) {
+    return memory.view(from, packet.bytes);
+  }
+  carried_.clear();
+  memory.for_each_carried(packet.address, packet.bytes,
+                          [&](std::uint64_t offset, std::uint64_t bytes) {
+                            const auto stretch = memory.view(from + offset, bytes);
+                            carried_.insert(carried_.end(), stretch.begin(), stretch.end());
+                          });
+  return carried_;
+}
+
 void StorePort::send_next(std::uint32_t number, emu::Time now) {
   Put& put = puts_[number];
   const Piece& piece = put.pieces[put.piece];
@@ -218,15 +246,14 @@ void StorePort::send_next(std::uint32_t number, emu::Time now) {
       network_.choice(node_, packet.destination,
                       choice_per_packet_ && put.packets > 0 ? choices_++ : put.choice_base);
   if (put.given != nullptr) {
-    packet.payload = shard_.share_payload(packet.destination, put.given, put.offset, bytes);
-    if (shard_.is_local(packet.destination)) packet.in_buffer = put.offset;
+    const auto at = static_cast<std::uint32_t>(memory_.carried(piece.from, put.offset));
+    packet.payload = shard_.share_payload(packet.destination, put.given, at,
+                                          memory_.carried(packet.address, bytes));
+    if (shard_.is_local(packet.destination)) packet.in_buffer = at;
   } else {
-    const std::span<const std::byte> source =
-        put.has_immediate ? std::span<const std::byte>(put.immediate.data() + put.offset, bytes)
-                          : std::as_const(memory_).view(piece.from + put.offset, bytes);
     // All devices have the same regions, so this one knows what the destination could keep.
     const bool whole = bytes == packet.put_bytes && packet.kind == PacketKind::kPut;
-    packet.payload = shard_.send_payload(packet.destination, source,
+    packet.payload = shard_.send_payload(packet.destination, source_of(put, packet),
                                          whole ? memory_.row_to_adopt(packet.address, bytes) : 0);
   }
   ++put.packets;

@@ -97,6 +97,8 @@ class StorePort {
   std::uint32_t acquire();
   std::uint32_t next_packet_bytes(const Put& put) const;
   emu::Time stream(std::uint32_t number, Pipe& pipe, emu::Time start);
+  void check_carried(const StoreRequest& request, const Piece& piece) const;
+  std::span<const std::byte> source_of(const Put& put, const fabric::Packet& packet);
   void send_next(std::uint32_t number, emu::Time now);
 
   emu::Shard& shard_;
@@ -117,6 +119,7 @@ class StorePort {
   std::uint64_t serials_ = 0;
   std::vector<Put> puts_;
   std::vector<std::uint32_t> free_;
+  std::vector<std::byte> carried_;  // of the packet that is being sent
 };
 
 }  // namespace orrery::devices

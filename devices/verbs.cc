@@ -130,7 +130,7 @@ bool CopyOperation::advance(Core& core) {
   if (move_) {
     if (done_ + chunk_ == bytes_) core.memory().move_row(to_, from_);
   } else if (to_ != from_) {
-    core.memory().write(to_ + done_, std::as_const(core.memory()).view(from_ + done_, chunk_));
+    core.memory().copy(to_ + done_, from_ + done_, chunk_);
     core.device().read_log().written(to_ + done_, chunk_);
   }
   done_ += chunk_;

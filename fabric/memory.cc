@@ -49,8 +49,11 @@ Memory::Memory(const std::vector<Region>& regions, emu::BufferPool* pool) : pool
       mapping.mapped =
           round_up(std::max<std::uint64_t>(rows, 1) * sizeof(emu::Buffer*), page_size());
       mapping.rows = reinterpret_cast<emu::Buffer**>(reserve(mapping.mapped));
-      mapping.size_class = emu::BufferPool::class_of(region.row_bytes);
-      longest_row = std::max(longest_row, region.row_bytes);
+      mapping.carried = region.carried;
+      mapping.everything = region.carried.everything();
+      mapping.buffer_bytes = mapping.carried.before(region.row_bytes);
+      mapping.size_class = emu::BufferPool::class_of(mapping.buffer_bytes);
+      longest_row = std::max(longest_row, mapping.buffer_bytes);
     }
     mappings_.push_back(mapping);
   }
@@ -107,7 +110,8 @@ bool Memory::adopt(Address address, emu::Buffer* buffer, std::uint64_t bytes) {
   emu::Buffer*& row = mapping.rows[offset / mapping.row_bytes];
   if (is_live(row)) return false;  // the rest of the row stays as it is
   row = buffer;
-  std::memset(buffer->bytes() + bytes, 0, mapping.row_bytes - bytes);
+  const std::uint64_t held = mapping.carried.before(bytes);
+  std::memset(buffer->bytes() + held, 0, mapping.buffer_bytes - held);
   return true;
 }
 
@@ -116,7 +120,7 @@ emu::Buffer* Memory::take_row(Address address) {
   if (!is_live(row)) {
     const Mapping& mapping = find(address, 0);
     row = pool_->acquire(mapping.size_class);
-    std::memset(row->bytes(), 0, mapping.row_bytes);
+    std::memset(row->bytes(), 0, mapping.buffer_bytes);
   }
   emu::Buffer* taken = row;
   row = discarded();
@@ -124,7 +128,10 @@ emu::Buffer* Memory::take_row(Address address) {
 }
 
 void Memory::move_row(Address to, Address from) {
-  if (find(to, 0).row_bytes != find(from, 0).row_bytes) {
+  const Mapping& to_mapping = find(to, 0);
+  const Mapping& from_mapping = find(from, 0);
+  if (to_mapping.row_bytes != from_mapping.row_bytes ||
+      to_mapping.buffer_bytes != from_mapping.buffer_bytes) {
     throw emu::InvariantError("a row can only become a row of equal length");
   }
   emu::Buffer*& from_row = row_at(from);
@@ -132,6 +139,13 @@ void Memory::move_row(Address to, Address from) {
   if (is_live(to_row)) pool_->release(to_row);
   to_row = is_live(from_row) ? from_row : nullptr;
   from_row = discarded();
+}
+
+void Memory::not_carried(std::uint64_t into, std::uint64_t bytes) {
+  throw emu::InvariantError(
+      fmt::format("bytes {} to {} of a row do not exist: this algorithm looks into rows, which "
+                  "--payload control does not carry",
+                  into, into + bytes));
 }
 
 void Memory::out_of_range(Address address, std::uint64_t bytes) const {

@@ -3,17 +3,21 @@
 // A *flat* region is a reserved range of the host's memory. A *row* region is for what is written
 // and read in rows, sparsely or for a short time: each row gets a host buffer when it is first
 // written and gives it back when it is discarded, so that only live rows cost memory and their
-// buffers stay warm. Both read as zero until written.
+// buffers stay warm. Both read as zero until written. Of the rows of a region that is not carried
+// whole, only some bytes exist: to touch others is an error.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "emu/buffer_pool.h"
+#include "fabric/carried.h"
 #include "fabric/packet.h"
 
 namespace orrery::fabric {
@@ -28,6 +32,7 @@ struct Region {
   std::uint64_t bytes = 0;
   std::uint64_t row_bytes = 0;  // 0: flat. No access crosses a row's end.
   bool dense = false;           // flat: worth huge pages
+  Carried carried{};            // bytes of each row that exist
 };
 
 class Memory {
@@ -47,12 +52,11 @@ class Memory {
     const std::uint64_t offset = address & kOffsetMask;
     if (mapping.row_bytes == 0) return {mapping.base + offset, bytes};
     emu::Buffer*& row = mapping.rows[offset / mapping.row_bytes];
-    const std::uint64_t into = offset % mapping.row_bytes;
     if (!is_live(row)) {
       row = pool_->acquire(mapping.size_class);
-      std::memset(row->bytes(), 0, mapping.row_bytes);
+      std::memset(row->bytes(), 0, mapping.buffer_bytes);
     }
-    return {row->bytes() + into, bytes};
+    return {row->bytes() + place(mapping, offset % mapping.row_bytes, bytes), bytes};
   }
   /// For reading: a row that is not committed reads as zeros.
   std::span<const std::byte> view(Address address, std::uint64_t bytes) const {
@@ -60,8 +64,9 @@ class Memory {
     const std::uint64_t offset = address & kOffsetMask;
     if (mapping.row_bytes == 0) return {mapping.base + offset, bytes};
     emu::Buffer* row = mapping.rows[offset / mapping.row_bytes];
-    const std::uint64_t into = offset % mapping.row_bytes;
-    return {(is_live(row) ? row->bytes() : zeros_.data()) + into, bytes};
+    return {(is_live(row) ? row->bytes() : zeros_.data()) +
+                place(mapping, offset % mapping.row_bytes, bytes),
+            bytes};
   }
   /// Copies `bytes` to `address`. The same as through view(), without zeroing what is overwritten
   /// at once.
@@ -70,26 +75,67 @@ class Memory {
     const std::uint64_t offset = address & kOffsetMask;
     std::byte* target = mapping.base + offset;
     if (mapping.row_bytes != 0) {
-      emu::Buffer*& row = mapping.rows[offset / mapping.row_bytes];
-      const std::uint64_t into = offset % mapping.row_bytes;
-      if (!is_live(row)) {
-        row = pool_->acquire(mapping.size_class);
-        std::memset(row->bytes(), 0, into);
-        std::memset(row->bytes() + into + bytes.size(), 0, mapping.row_bytes - into - bytes.size());
-      }
-      target = row->bytes() + into;
+      target = row_buffer(mapping, offset / mapping.row_bytes,
+                          place(mapping, offset % mapping.row_bytes, bytes.size()), bytes.size());
     }
     std::memcpy(target, bytes.data(), bytes.size());
   }
-  /// Length of the row at `address`, if `bytes` there are the beginning of one; else 0.
+
+  // --- Bytes on their way: of [address, address + bytes) only those that exist there, one after
+  // the other. ---
+  /// How many.
+  std::uint64_t carried(Address address, std::uint64_t bytes) const {
+    const Mapping& mapping = const_cast<Memory*>(this)->find(address, bytes);
+    if (mapping.everything) return bytes;
+    return mapping.carried.count((address & kOffsetMask) % mapping.row_bytes, bytes);
+  }
+  /// Writes them.
+  void write_carried(Address address, std::uint64_t bytes, const std::byte* from) {
+    Mapping& mapping = find(address, bytes);
+    if (mapping.everything) {
+      write(address, {from, bytes});
+      return;
+    }
+    const std::uint64_t offset = address & kOffsetMask;
+    const std::uint64_t into = offset % mapping.row_bytes;
+    const std::uint64_t count = mapping.carried.count(into, bytes);
+    if (count == 0) return;
+    std::memcpy(
+        row_buffer(mapping, offset / mapping.row_bytes, mapping.carried.before(into), count), from,
+        count);
+  }
+  /// Calls piece(offset, bytes) for each stretch of them, by its offset from `address`.
+  template <typename Piece>
+  void for_each_carried(Address address, std::uint64_t bytes, Piece&& piece) const {
+    const Mapping& mapping = const_cast<Memory*>(this)->find(address, bytes);
+    if (mapping.everything) {
+      piece(std::uint64_t{0}, bytes);
+      return;
+    }
+    const std::uint64_t into = (address & kOffsetMask) % mapping.row_bytes;
+    for (const Carried::Range& range : mapping.carried.ranges()) {
+      const std::uint64_t begin = std::max<std::uint64_t>(range.begin, into);
+      const std::uint64_t end = std::min<std::uint64_t>(range.end, into + bytes);
+      if (begin < end) piece(begin - into, end - begin);
+    }
+  }
+  /// Copies them from `from`, where the same ones must exist.
+  void copy(Address to, Address from, std::uint64_t bytes) {
+    for_each_carried(to, bytes, [&](std::uint64_t offset, std::uint64_t count) {
+      write(to + offset, std::as_const(*this).view(from + offset, count));
+    });
+  }
+
+  /// Length of the buffer of the row at `address`, if `bytes` there are the beginning of one; else
+  /// 0.
   std::uint64_t row_to_adopt(Address address, std::uint64_t bytes) const {
     const Mapping& mapping = const_cast<Memory*>(this)->find(address, bytes);
     const bool begins = mapping.row_bytes != 0 && (address & kOffsetMask) % mapping.row_bytes == 0;
-    return begins ? mapping.row_bytes : 0;
+    return begins ? mapping.buffer_bytes : 0;
   }
-  /// Makes `buffer`, whose first `bytes` are for the row that begins at `address`, that row itself
-  /// if it fits and nobody else refers to it; false if the bytes must be written instead. Takes
-  /// over the reference.
+  /// Makes `buffer`, which begins with what is carried of `bytes` for the row that begins at
+  /// `address`, that row itself if it fits and nobody else refers to it; false if the bytes must be
+  /// written instead. Takes over the reference.
   bool adopt(Address address, emu::Buffer* buffer, std::uint64_t bytes);
   /// The row that begins at `address`, taken out: the caller has its reference, and the row is
   /// discarded.
@@ -145,6 +191,9 @@ class Memory {
   struct Mapping {
     std::uint64_t bytes = 0;
     std::uint64_t row_bytes = 0;
+    std::uint64_t buffer_bytes = 0;  // of a row: those that exist
+    bool everything = true;
+    Carried carried;
     std::byte* base = nullptr;     // flat
     emu::Buffer** rows = nullptr;  // by row
     std::uint32_t size_class = 0;
@@ -162,7 +211,25 @@ class Memory {
     }
     return mapping;
   }
+  // Where [into, into + bytes) of a row is in its buffer.
+  static std::uint64_t place(const Mapping& mapping, std::uint64_t into, std::uint64_t bytes) {
+    if (mapping.everything) return into;
+    if (mapping.carried.count(into, bytes) != bytes) not_carried(into, bytes);
+    return mapping.carried.before(into);
+  }
+  // For writing [at, at + bytes) of a row's buffer: a new one is zero around that.
+  std::byte* row_buffer(Mapping& mapping, std::uint64_t index, std::uint64_t at,
+                        std::uint64_t bytes) {
+    emu::Buffer*& row = mapping.rows[index];
+    if (!is_live(row)) {
+      row = pool_->acquire(mapping.size_class);
+      std::memset(row->bytes(), 0, at);
+      std::memset(row->bytes() + at + bytes, 0, mapping.buffer_bytes - at - bytes);
+    }
+    return row->bytes() + at;
+  }
   [[noreturn]] void out_of_range(Address address, std::uint64_t bytes) const;
+  [[noreturn]] static void not_carried(std::uint64_t into, std::uint64_t bytes);
 
   emu::Buffer*& row_at(Address address);
 

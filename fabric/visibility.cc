@@ -84,7 +84,8 @@ void Visibility::split(const Packet& packet) {
     fragment.address = address;
     fragment.bytes = bytes;
     fragment.offset = packet.offset + done;
-    fragment.in_buffer = packet.in_buffer + done;
+    fragment.in_buffer =
+        packet.in_buffer + static_cast<std::uint32_t>(memory_.carried(packet.address, done));
     done += bytes;
   }
 }
@@ -112,7 +113,7 @@ void Visibility::expose(const Packet& fragment) {
     if (fragment.in_buffer == 0 && memory_.adopt(fragment.address, buffer, fragment.bytes)) {
       buffer = nullptr;
     } else {
-      memory_.write(fragment.address, {bytes, fragment.bytes});
+      memory_.write_carried(fragment.address, fragment.bytes, bytes);
     }
   }
   if (buffer != nullptr) shard_.buffers().release(buffer);

@@ -59,9 +59,10 @@ void check_tables_fit(const emu::ProcessGroup& processes, const RunConfig& confi
   constexpr double kEntryBytes = sizeof(std::int32_t) + sizeof(float) + sizeof(RowTag);
   const double tables =
       tokens * config.workload.top_k() * kEntryBytes * config.iterations * processes.local_size();
-  const double rows = entry.moves_rows ? tokens * 2 * config.workload.hidden() *
-                                             processes.local_size() / processes.size()
-                                       : 0;
+  const double rows =
+      entry.moves_rows && !config.control
+          ? tokens * 2 * config.workload.hidden() * processes.local_size() / processes.size()
+          : 0;
   if (too_much(processes, tables + rows)) {
     refuse(config, "tokens",
            fmt::format("{:.0f} tokens and {} iterations", tokens, config.iterations),
@@ -75,6 +76,15 @@ void check_devices_fit(const emu::ProcessGroup& processes, const RunConfig& conf
   for (std::uint32_t device = 0; device < config.devices; ++device) {
     touched += static_cast<double>(algorithm.touched_bytes(device));
   }
+  // Of rows that are not carried little is left.
+  double share = 0;
+  for (const fabric::Region& region : algorithm.layout().regions()) {
+    if (region.row_bytes == 0) continue;
+    const auto held = emu::BufferPool::capacity_of(
+        emu::BufferPool::class_of(region.carried.before(region.row_bytes)));
+    share = std::max(share, static_cast<double>(held) / static_cast<double>(region.row_bytes));
+  }
+  if (config.control) touched *= std::min(1.0, share);
   // The processes of one host share its memory.
   const double needed = touched * processes.local_size() / processes.size();
   if (too_much(processes, needed)) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "emu/digest.h"
+#include "moe/reduce.h"
 #include "moe/rows.h"
 
 namespace orrery::moe {
@@ -32,10 +33,16 @@ MoeLayer::MoeLayer(const Problem& problem, Precision precision)
     : problem_(problem),
       precision_(precision),
       payload_bytes_(static_cast<std::uint32_t>(row_bytes(precision, problem.hidden()))),
+      head_bytes_(std::min(kIdentityBytes, payload_bytes_)),
       max_rows_(std::uint64_t{problem.devices} * problem.token_bound *
                 (problem.workload.gate().allow_duplicates()
                      ? problem.top_k()
                      : std::min(problem.top_k(), problem.placement.max_local()))) {
+  if (problem.control) {
+    // The beginning of a row, and what an algorithm sends behind a payload.
+    const auto behind = static_cast<std::uint32_t>(align_up(payload_bytes_, 32) + 32);
+    layout_.carry_only({{0, head_bytes_}, {payload_bytes_, behind}});
+  }
   const std::uint64_t entries = std::uint64_t{problem.token_bound} * problem.top_k();
   input_ = layout_.rows(problem.token_bound, output_row_bytes());
   ids_ = layout_.flat(entries * sizeof(std::int32_t));
@@ -73,8 +80,13 @@ void MoeLayer::prepare(DeviceProcess& device, std::uint32_t iteration) {
   const RoutingTable& table = problem_.tables[iteration];
   fabric::Memory& memory = device.memory();
   for (std::uint32_t token = 0; token < table.tokens(device.rank()); ++token) {
-    input_row(problem_.seed, iteration, device.rank(), token,
-              memory.array<std::uint16_t>(input(token), problem_.hidden()));
+    if (problem_.control) {
+      put_identity(head(memory, input(token)),
+                   input_identity(problem_.seed, iteration, device.rank(), token));
+    } else {
+      input_row(problem_.seed, iteration, device.rank(), token,
+                memory.array<std::uint16_t>(input(token), problem_.hidden()));
+    }
     const auto ids = table.ids(device.rank(), token);
     const auto weights = table.weights(device.rank(), token);
     const std::uint64_t first = std::uint64_t{token} * problem_.top_k();
@@ -156,8 +168,62 @@ void MoeLayer::apply_experts(Core& core) {
   }
 }
 
+void MoeLayer::apply_experts_to_identities(Core& core) const {
+  fabric::Memory& memory = core.memory();
+  std::uint64_t row = 0;
+  for (std::uint32_t local = 0; local < local_experts(core.rank()); ++local) {
+    const std::uint32_t expert = problem_.placement.begin(core.rank()) + local;
+    const auto count = memory.load<std::uint32_t>(expert_rows(local));
+    for (std::uint32_t i = 0; i < count; ++i, ++row) {
+      core.accept(expanded(row), payload_bytes_);
+      memory.move_row(expert_output(row), expanded(row));
+      const auto bytes = head(memory, expert_output(row));
+      put_identity(bytes, output_identity(identity_in(bytes), expert));
+    }
+  }
+}
+
+float MoeLayer::encode(Core& core, std::uint32_t token, fabric::Address record) const {
+  fabric::Memory& memory = core.memory();
+  if (problem_.control) {
+    put_identity(head(memory, record), identity_at(memory, input(token)));
+    return 0;
+  }
+  return encode_row(memory.array<std::uint16_t>(input(token), problem_.hidden()), precision_,
+                    memory.view(record, payload_bytes_));
+}
+
+void MoeLayer::encode_again(Core& core, fabric::Address record, fabric::Address other) const {
+  const std::uint64_t bytes = problem_.control ? head_bytes_ : payload_bytes_;
+  core.memory().write(record, std::as_const(core.memory()).view(other, bytes));
+}
+
+void MoeLayer::weighted_sum(Core& core, std::uint32_t token,
+                            std::span<const WeightedRow> rows) const {
+  fabric::Memory& memory = core.memory();
+  if (problem_.control) {
+    RowIdentity identity = 0;
+    for (const WeightedRow& each : rows) {
+      identity = add_identity(identity, identity_at(memory, each.row), each.weight);
+    }
+    put_identity(head(memory, output(token)), identity);
+    return;
+  }
+  thread_local std::vector<float> sum;
+  sum.assign(problem_.hidden(), 0.0f);
+  for (const WeightedRow& each : rows) {
+    accumulate(sum, std::as_const(memory).array<std::uint16_t>(each.row, problem_.hidden()),
+               each.weight);
+  }
+  round_to_bf16(sum, memory.array<std::uint16_t>(output(token), problem_.hidden()));
+}
+
 emu::Task MoeLayer::run_experts(Core& core, std::uint32_t iteration) {
-  apply_experts(core);
+  if (problem_.control) {
+    apply_experts_to_identities(core);
+  } else {
+    apply_experts(core);
+  }
   co_await core.compute(expert_time(core.rank(), iteration));
 }
 
@@ -170,7 +236,7 @@ Verdict MoeLayer::verify(DeviceProcess& device, std::uint32_t operation, std::ui
 // The rows at each expert are exactly the rows that routing sent, bit for bit.
 Verdict MoeLayer::verify_dispatch(DeviceProcess& device, std::uint32_t iteration) {
   Verdict verdict;
-  const auto sent = sent_rows(iteration);
+  const auto sent = problem_.control ? nullptr : sent_rows(iteration);
   const fabric::Memory& memory = device.memory();
   std::vector<ReceivedRow> rows;
   for (std::uint32_t local = 0; local < local_experts(device.rank()); ++local) {
@@ -189,6 +255,10 @@ Verdict MoeLayer::verify_dispatch(DeviceProcess& device, std::uint32_t iteration
   for (std::size_t row = 0; row < rows.size(); ++row) {
     ReceivedRow& received = rows[row];
     received.tag = memory.load<RowTag>(tag(row));
+    if (problem_.control) {
+      received.row.digest.low = identity_at(memory, expanded(row));
+      continue;
+    }
     received.row =
         SentRow::of(memory.view(expanded(row), payload_bytes_),
                     precision_ == Precision::kInt8 ? memory.load<float>(scale(row)) : 0.0f);
@@ -206,7 +276,10 @@ Verdict MoeLayer::verify_dispatch(DeviceProcess& device, std::uint32_t iteration
           "{}",
           received.expert, received.index, received.tag.source, received.tag.token, received.tag.k,
           want.source, want.token, want.k);
-    } else if (received.row != sent->row(want.source, want.token)) {
+    } else if (problem_.control
+                   ? received.row.digest.low !=
+                         fit(input_identity(problem_.seed, iteration, want.source, want.token))
+                   : received.row != sent->row(want.source, want.token)) {
       verdict.ok = false;
       verdict.what = fmt::format(
           "expert {} row {} (device {} token {} k {}): its bytes differ from those sent",
@@ -227,6 +300,20 @@ std::shared_ptr<const SentRows> MoeLayer::sent_rows(std::uint32_t iteration) {
   return kept;
 }
 
+RowIdentity MoeLayer::combined_identity(std::uint32_t device, std::uint32_t token,
+                                        std::uint32_t iteration) const {
+  const RowIdentity input = fit(input_identity(problem_.seed, iteration, device, token));
+  const auto ids = problem_.tables[iteration].ids(device, token);
+  const auto weights = problem_.tables[iteration].weights(device, token);
+  RowIdentity sum = 0;
+  for (std::uint32_t k = 0; k < ids.size(); ++k) {
+    if (ids[k] < 0) continue;
+    const auto expert = static_cast<std::uint32_t>(ids[k]);
+    sum = add_identity(sum, fit(output_identity(input, expert)), weights[k]);
+  }
+  return fit(sum);
+}
+
 // The output equals the dense reference, bit for bit: the reduction order is defined (ascending k,
 // fp32).
 Verdict MoeLayer::verify_combine(DeviceProcess& device, std::uint32_t iteration) {
@@ -235,12 +322,16 @@ Verdict MoeLayer::verify_combine(DeviceProcess& device, std::uint32_t iteration)
   const std::uint32_t count = tokens(device.rank(), iteration);
   std::vector<std::uint64_t> digests(count);
   std::vector<std::uint8_t> same(count);
-#pragma omp parallel num_threads(problem_.threads)
+  for (std::uint32_t token = 0; problem_.control && token < count; ++token) {
+    digests[token] = identity_at(memory, output(token));
+    same[token] = digests[token] == combined_identity(device.rank(), token, iteration);
+  }
+#pragma omp parallel num_threads(problem_.threads) if (!problem_.control)
   {
     ReferenceScratch scratch;
     std::vector<std::uint16_t> want(problem_.hidden());
 #pragma omp for schedule(static)
-    for (std::uint32_t token = 0; token < count; ++token) {
+    for (std::uint32_t token = 0; token < (problem_.control ? 0 : count); ++token) {
       const auto bytes = memory.view(output(token), output_row_bytes());
       digests[token] = emu::digest_bytes(bytes);
       reference_row(problem_.tables[iteration], problem_.experts, problem_.seed, iteration,

@@ -16,6 +16,7 @@
 #include "moe/layout.h"
 #include "moe/quantise.h"
 #include "moe/reference.h"
+#include "moe/row_identity.h"
 #include "moe/sent_rows.h"
 
 namespace orrery::moe {
@@ -64,6 +65,20 @@ class MoeLayer : public Algorithm {
   }
   std::uint64_t rows(std::uint32_t device, std::uint32_t iteration) const;
 
+  // --- Rows: their bytes, or with --payload control what stands for them ---
+  /// Writes the payload of a token's row to `record`; returns its scale.
+  float encode(devices::Core& core, std::uint32_t token, fabric::Address record) const;
+  /// The same once more, from another record of the same token.
+  void encode_again(devices::Core& core, fabric::Address record, fabric::Address other) const;
+  /// A row that a token's sum takes in, in this order.
+  struct WeightedRow {
+    fabric::Address row;
+    float weight;
+  };
+  /// The token's combined row: the sum of `rows`. Costs no virtual time.
+  void weighted_sum(devices::Core& core, std::uint32_t token,
+                    std::span<const WeightedRow> rows) const;
+
   // --- Buffers of a device. Rows of expanded, scales, tags and outputs: by local expert, then
   // source, then the order in which the source lists them. ---
   fabric::Address input(std::uint32_t token) const {
@@ -90,10 +105,21 @@ class MoeLayer : public Algorithm {
   emu::Task run_experts(devices::Core& core, std::uint32_t iteration);
   emu::Time expert_time(std::uint32_t device, std::uint32_t iteration) const;
   std::shared_ptr<const SentRows> sent_rows(std::uint32_t iteration);
+  RowIdentity combined_identity(std::uint32_t device, std::uint32_t token,
+                                std::uint32_t iteration) const;
+  void apply_experts_to_identities(devices::Core& core) const;
+  std::span<std::byte> head(fabric::Memory& memory, fabric::Address row) const {
+    return memory.view(row, head_bytes_);
+  }
+  RowIdentity identity_at(const fabric::Memory& memory, fabric::Address row) const {
+    return identity_in(memory.view(row, head_bytes_));
+  }
+  RowIdentity fit(RowIdentity identity) const { return truncated(identity, head_bytes_); }
   Verdict verify_dispatch(devices::DeviceProcess& device, std::uint32_t iteration);
   Verdict verify_combine(devices::DeviceProcess& device, std::uint32_t iteration);
 
   std::uint32_t payload_bytes_;
+  std::uint32_t head_bytes_;  // of a row that hold its identity
   std::uint64_t max_rows_;
   fabric::Address input_;
   fabric::Address ids_;

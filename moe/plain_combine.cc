@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "moe/reduce.h"
 #include "moe/share.h"
 
 namespace orrery::moe {
@@ -53,7 +52,7 @@ emu::Task PlainCombine::send_back(Core& core, std::uint32_t iteration) {
 }
 
 emu::Task PlainCombine::add_up(Core& core, std::uint32_t token, std::uint32_t iteration) {
-  std::vector<float> sum(problem_.hidden(), 0.0f);
+  std::vector<WeightedRow> rows;
   for (std::uint32_t k = 0; k < problem_.top_k(); ++k) {
     const std::uint32_t from = entry(token, k);
     const auto id = core.memory().load<std::int32_t>(ids() + from * std::uint64_t{4});
@@ -66,13 +65,12 @@ emu::Task PlainCombine::add_up(Core& core, std::uint32_t token, std::uint32_t it
     const devices::Predicate ready = devices::word_equals(iteration + 1);
     co_await core.wait_until(flag, ready, writer);
     core.accept(returned(from), output_row_bytes());
-    const auto row =
-        std::as_const(core.memory()).array<std::uint16_t>(returned(from), problem_.hidden());
-    accumulate(sum, row, core.memory().load<float>(weights() + from * std::uint64_t{4}));
+    rows.push_back(
+        {returned(from), core.memory().load<float>(weights() + from * std::uint64_t{4})});
     co_await core.stream(output_row_bytes());
     co_await core.compute(core.costs().vector(problem_.hidden()));
   }
-  round_to_bf16(sum, core.memory().array<std::uint16_t>(output(token), problem_.hidden()));
+  weighted_sum(core, token, rows);
 }
 
 }  // namespace orrery::moe

@@ -21,7 +21,8 @@ struct Problem {
   std::uint32_t token_bound;  // largest token count of any device: what buffers are made for
   std::uint32_t iterations;
   std::uint64_t seed;
-  int threads;  // for host arithmetic
+  bool control;  // rows are not carried: an identity of each stands for it
+  int threads;   // for host arithmetic
   ExpertPlacement placement;
   std::vector<RoutingTable> tables;  // by iteration
   std::vector<Arrivals> arrivals;    // by iteration: the tables seen from the experts

@@ -52,6 +52,7 @@ Problem make_problem(const RunConfig& config, const devices::Costs& costs) {
           token_bound(config.workload, devices, config.workload_file),
           config.iterations,
           config.seed,
+          config.control,
           config.threads,
           placement,
           std::move(tables),
@@ -292,7 +293,7 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
   for (std::uint32_t device = 0; device < config.devices; ++device) {
     if (cluster.is_local(device)) touched += static_cast<double>(algorithm->touched_bytes(device));
   }
-  cluster.engine().blocks().expect(static_cast<std::uint64_t>(touched / 2));
+  if (!config.control) cluster.engine().blocks().expect(static_cast<std::uint64_t>(touched / 2));
   Driver driver(config, cluster, *algorithm);
   if (config.progress) {
     cluster.engine().set_progress([&config, &driver](emu::Time now) {
@@ -311,6 +312,7 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
   result.set_iterations(config.iterations);
   result.set_placement(config.placement);
   result.set_align(config.align);
+  result.set_payload(config.control ? "control" : "full");
   collect(cluster, driver.collected(), result);
   if (!outcome.hang.empty()) {
     // What went wrong before may well be why.

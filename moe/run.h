@@ -28,6 +28,7 @@ struct RunConfig {
   bool align = false;
   bool adversary = false;
   double max_virtual_ms = 0;  // 0: no limit
+  bool control = false;       // --payload control: flags, counts and tags are carried, rows are not
   int threads = 1;
   std::string transport = "auto";
   devices::Overrides

@@ -10,8 +10,6 @@
 #include <cstring>
 
 #include "moe/moe_layer.h"
-#include "moe/reduce.h"
-#include "moe/sent_rows.h"
 #include "moe/share.h"
 
 namespace orrery::moe {
@@ -183,14 +181,10 @@ class CannBsp final : public MoeLayer {
 
       co_await core.wait_local(in_flight[turn]);
       co_await core.stream(output_row_bytes());
-      const auto payload = core.memory().view(record, payload_bytes());
       if (tag.token == encoded) {
-        std::memcpy(payload.data(),
-                    core.memory().view(buffer(core, turn ^ 1), payload_bytes()).data(),
-                    payload.size());
+        encode_again(core, record, buffer(core, turn ^ 1));
       } else {
-        scale = encode_row(core.memory().array<std::uint16_t>(input(tag.token), problem_.hidden()),
-                           precision_, payload);
+        scale = encode(core, tag.token, record);
         encoded = tag.token;
       }
       core.memory().store(trailer(record), Trailer{scale, tag, {}});
@@ -323,18 +317,15 @@ class CannBsp final : public MoeLayer {
   }
 
   // The arithmetic of reduce() at one go, when its time has passed.
-  void weighted_sum(Core& core, std::uint32_t half, std::uint32_t token,
-                    std::span<const std::int32_t> ids, std::span<const float> weights) {
-    thread_local std::vector<float> sum;
-    sum.assign(problem_.hidden(), 0.0f);
+  void add_up(Core& core, std::uint32_t half, std::uint32_t token,
+              std::span<const std::int32_t> ids, std::span<const float> weights) {
+    thread_local std::vector<WeightedRow> rows;
+    rows.clear();
     for (std::uint32_t k = 0; k < ids.size(); ++k) {
-      if (ids[k] < 0) continue;
-      const auto row = std::as_const(core.memory())
-                           .array<std::uint16_t>(combine_slot(half, token, k), problem_.hidden());
-      accumulate(sum, row, weights[k]);
-      core.discard(combine_slot(half, token, k), combine_slot_bytes_);
+      if (ids[k] >= 0) rows.push_back({combine_slot(half, token, k), weights[k]});
     }
-    round_to_bf16(sum, core.memory().array<std::uint16_t>(output(token), problem_.hidden()));
+    weighted_sum(core, token, rows);
+    for (const WeightedRow& each : rows) core.discard(each.row, combine_slot_bytes_);
   }
 
   // Tokens are split over the cores: wait for a token's rows, then add them in ascending k.
@@ -362,7 +353,7 @@ class CannBsp final : public MoeLayer {
         core.accept(combine_slot(half, token, k), output_row_bytes());
         co_await core.compute(kAccumulatePasses * core.costs().vector(problem_.hidden()));
       }
-      weighted_sum(core, half, token, ids, weights);
+      add_up(core, half, token, ids, weights);
       co_await core.compute(core.costs().vector(problem_.hidden()));
       co_await core.stream(output_row_bytes());
     }

@@ -19,6 +19,7 @@ ExchangeBenchmark::ExchangeBenchmark(const Problem& problem, const Options& opti
 void ExchangeBenchmark::make_layout(std::uint32_t max_slots) {
   max_slots_ = max_slots;
   stride_ = align_up(bytes_, 512);
+  if (problem_.control) layout_.carry_only({{0, held_bytes()}});
   out_ = layout_.rows(max_slots, stride_);
   in_ = layout_.rows(std::uint64_t{rounds_} * max_slots, stride_);
   flags_ = layout_.flat(std::uint64_t{max_slots} * kFlagStride);
@@ -41,7 +42,7 @@ void ExchangeBenchmark::prepare(devices::DeviceProcess& device, std::uint32_t it
   const auto peers = targets(device.rank());
   for (std::uint32_t slot = 0; slot < peers.size(); ++slot) {
     fill_pattern(problem_.seed, iteration, device.rank(), peers[slot],
-                 device.memory().view(out(slot), bytes_));
+                 device.memory().view(out(slot), held_bytes()));
   }
 }
 
@@ -96,7 +97,8 @@ Verdict ExchangeBenchmark::verify(devices::DeviceProcess& device, std::uint32_t 
   if (operation + 1 < operations().size()) return verdict;  // nothing is known to have arrived yet
   for (std::uint32_t slot = 0; slot < slots(device.rank()); ++slot) {
     const std::uint32_t source = source_of(device.rank(), slot);
-    const auto bytes = std::as_const(device.memory()).view(in(iteration % rounds_, slot), bytes_);
+    const auto bytes =
+        std::as_const(device.memory()).view(in(iteration % rounds_, slot), held_bytes());
     if (verdict.ok &&
         !matches_pattern(problem_.seed, iteration, source, device.rank(), bytes, scratch)) {
       verdict.ok = false;

@@ -5,6 +5,7 @@
 // its own then sends the flags: what benchmarks time that stop at a flush.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -59,6 +60,8 @@ class ExchangeBenchmark : public Algorithm {
   fabric::Address flag(std::uint32_t slot) const {
     return flags_ + slot * std::uint64_t{kFlagStride};
   }
+  /// Bytes of a put that are carried: all of them, or with --payload control its beginning.
+  std::uint32_t held_bytes() const { return problem_.control ? std::min(bytes_, 16u) : bytes_; }
   emu::Task put(devices::Core& core, std::uint32_t iteration);
   emu::Task signal(devices::Core& core, std::uint32_t iteration);
   emu::Task wait_for_flags(devices::Core& core, std::uint32_t iteration);
