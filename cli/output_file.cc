@@ -47,10 +47,14 @@ OutputFile::OutputFile(const emu::ProcessGroup& processes, const std::string& fl
 }
 
 void OutputFile::write(const std::string& text) const {
+  write([&text](std::ostream& out) { out << text; });
+}
+
+void OutputFile::write(const std::function<void(std::ostream&)>& fill) const {
   if (path_.empty()) return;
   const std::string target = in_place(path_) ? path_ : beside(path_);
   std::ofstream out(target, std::ios::trunc);
-  out << text;
+  fill(out);
   out.close();
   if (!out || (target != path_ && std::rename(target.c_str(), path_.c_str()) != 0)) {
     throw emu::ConfigError(

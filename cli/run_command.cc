@@ -10,6 +10,10 @@
 #include "cli/result_json.h"
 #include "cli/result_table.h"
 #include "cli/run_options.h"
+#include "cli/timeline_text.h"
+#include "cli/trace_json.h"
+#include "cli/trace_options.h"
+#include "emu/errors.h"
 #include "moe/run.h"
 
 namespace orrery::cli {
@@ -18,12 +22,18 @@ namespace {
 
 struct RunCommand {
   RunOptions options;
+  TraceOptions trace_options;
   std::string json_file;
   bool quiet = false;
 
   int operator()(const emu::ProcessGroup& processes) const {
     moe::RunConfig config = options.to_config(processes);
+    config.trace = trace_options.to_request(config.devices);
+    if (trace_options.file && *trace_options.file == json_file) {
+      throw emu::ConfigError("--trace", "", json_file, "another file than --json");
+    }
     const OutputFile json(processes, "--json", json_file);
+    const OutputFile trace(processes, "--trace", trace_options.file.value_or(""));
     const bool root = processes.rank() == 0;
     const bool terminal = root && !quiet && isatty(STDERR_FILENO) != 0;
     if (terminal) {
@@ -31,12 +41,24 @@ struct RunCommand {
     }
     const moe::RunOutcome outcome = moe::run(processes, config);
     if (terminal) fmt::print(stderr, "\r\033[K");
+    if (root && outcome.trace) {
+      if (trace.wanted()) {
+        trace.write([&outcome](std::ostream& out) { write_trace_json(outcome, out); });
+      }
+      const std::string missing = left_out(*outcome.trace);
+      if (!missing.empty()) {
+        fmt::print(stderr, "orrery: {}: {}\n", trace_options.file.value_or("--timeline"), missing);
+      }
+    }
     if (!outcome.hang.empty()) {
       if (root) fmt::print(stderr, "{}", outcome.hang);
       return kHang;
     }
     if (root) {
       if (!quiet) fmt::print("{}", to_table(outcome.result));
+      if (trace_options.timeline) {
+        fmt::print("{}", timeline_text(outcome, style_of_stdout(processes.uses_mpi())));
+      }
       json.write(to_json(outcome.result));
       if (quiet && !outcome.result.verified()) {
         for (const std::string& failure : outcome.result.failures())
@@ -55,6 +77,7 @@ Command add_run(CLI::App& app) {
   auto run = std::make_shared<RunCommand>();
   run->options.add_to(*command);
   command->add_option("--json", run->json_file, "write the result there");
+  run->trace_options.add_to(*command);
   command->add_flag("--quiet", run->quiet, "no table, no progress");
   return [run](const emu::ProcessGroup& processes) { return (*run)(processes); };
 }

@@ -116,11 +116,16 @@ std::string Cluster::run() {
   const bool hang =
       processes_.max(mine.empty() && outcome == emu::Engine::Outcome::kQuiescent ? 0 : 1) != 0;
   if (!hang) return {};
+  const emu::Time end =
+      outcome == emu::Engine::Outcome::kLimit ? limit_ : processes_.max(engine_.now());
+  for (const auto& device : devices_) {
+    if (device) device->trace_unfinished(end);
+  }
   std::string report =
       outcome == emu::Engine::Outcome::kLimit
           ? fmt::format("hang: virtual time passed {:.3f} us\n", emu::to_us(limit_))
           : fmt::format("hang: no event is left after {:.3f} us and these cores still wait\n",
-                        emu::to_us(processes_.max(engine_.now())));
+                        emu::to_us(end));
   for (const auto& part : processes_.all_gather(std::as_bytes(std::span<const char>(mine)))) {
     report.append(reinterpret_cast<const char*>(part.data()), part.size());
   }

@@ -60,6 +60,10 @@ void Core::discard(fabric::Address address, std::uint64_t bytes) {
   memory().discard(address, bytes);
 }
 
+void Core::phase(const char* name) {
+  if (device_.shard().trace() != nullptr) phases_.push_back({now(), name});
+}
+
 void Core::resume_at(emu::Time time) {
   device_.shard()
       .schedule(device_.node(), device_.node(), time, DeviceProcess::kResumeKind)
@@ -77,6 +81,7 @@ bool Core::spend(Category category, emu::Time duration) {
 void Core::launch(emu::Task program, emu::Time start) {
   root_ = std::move(program);
   timeline_ = Timeline{};
+  phases_.clear();
   timeline_.start = start;
   timeline_.append(Category::kLaunch, start + costs().launch);
   operation_ = nullptr;

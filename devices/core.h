@@ -124,6 +124,10 @@ class Core {
   /// The contents are given up: memory returns to the host, a later read is an error.
   void discard(fabric::Address address, std::uint64_t bytes);
 
+  /// Names what the program does from here on, for traces. `name` is a literal. Costs nothing, in
+  /// virtual time, and but a look at a pointer on the host when nothing is traced.
+  void phase(const char* name);
+
   // --- For operations and the device ---
   Timeline& timeline() { return timeline_; }
   std::uint32_t outstanding() const { return outstanding_; }
@@ -153,6 +157,7 @@ class Core {
   /// One line for the hang report; empty if the core waits for nothing.
   std::string waiting() const;
   Timeline take_timeline() { return std::move(timeline_); }
+  const std::vector<Phase>& phases() const { return phases_; }
 
  private:
   DeviceProcess& device_;
@@ -162,6 +167,7 @@ class Core {
   std::coroutine_handle<> program_;
   Operation* operation_ = nullptr;
   Timeline timeline_;
+  std::vector<Phase> phases_;  // only when traced
   std::vector<SlotReads> slot_reads_;
 };
 

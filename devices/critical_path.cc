@@ -53,6 +53,7 @@ Part part_of(Category category) {
     case Category::kCompute:
       return kCompute;
     case Category::kIdle:
+    case Category::kHang:
     case Category::kCount:
       break;
   }
@@ -94,11 +95,12 @@ class Walker {
 
  private:
   // Charges [max(from, floor), time] to `part` and goes there.
-  void take(std::uint32_t part, emu::Time from) {
+  void take(std::uint32_t part, emu::Time from) { take(part, from, walk_.rank); }
+  void take(std::uint32_t part, emu::Time from, std::uint32_t source) {
     const emu::Time to = std::min(walk_.time, std::max(from, walk_.floor));
     walk_.parts[part] += walk_.time - to;
     if (steps_.size() < CriticalPath::kMaxSteps && to < walk_.time) {
-      steps_.push_back({walk_.rank, walk_.core, part, to, walk_.time});
+      steps_.push_back({walk_.rank, walk_.core, part, source, to, walk_.time});
     }
     walk_.time = to;
     if (walk_.time <= walk_.floor) walk_.done = true;
@@ -144,16 +146,18 @@ class Walker {
     const emu::Time end = walk_.time;
     emu::Time rest = end - journey.issued - journey.latency - journey.issuing;
     for (const emu::Time queued : journey.queueing) rest -= queued;
-    take(kHopLatency, end - journey.latency);
+    const std::uint32_t source = cluster_.rank_at(journey.device);
+    take(kHopLatency, end - journey.latency, source);
     for (std::size_t i = 0; i < journey.queueing.size() && !walk_.done; ++i) {
       if (journey.queueing[i] > 0) {
-        take(static_cast<std::uint32_t>(kFirstQueueing + i), walk_.time - journey.queueing[i]);
+        take(static_cast<std::uint32_t>(kFirstQueueing + i), walk_.time - journey.queueing[i],
+             source);
       }
     }
-    if (!walk_.done && rest > 0) take(kSerialisation, walk_.time - rest);
-    if (!walk_.done) take(kIssue, journey.issued);
-    walk_.rank = cluster_.rank_at(journey.device);
+    if (!walk_.done && rest > 0) take(kSerialisation, walk_.time - rest, source);
+    walk_.rank = source;
     walk_.core = journey.core;
+    if (!walk_.done) take(kIssue, journey.issued);
   }
 
   Cluster& cluster_;

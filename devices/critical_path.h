@@ -15,9 +15,10 @@ namespace orrery::devices {
 
 /// One stretch of the path, in order of time when listed; plain data, sent between processes.
 struct PathStep {
-  std::uint32_t rank;  // whose core the path is on; for a packet's journey: the receiver
+  std::uint32_t rank;  // whose core the path is on; for a packet on its way: the receiver
   std::uint32_t core;
-  std::uint32_t part;  // index into part_names()
+  std::uint32_t part;    // index into part_names()
+  std::uint32_t source;  // for a packet on its way: the device that sent it; else rank
   emu::Time from;
   emu::Time to;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "devices/kernel_spans.h"
 #include "emu/errors.h"
 
 namespace orrery::devices {
@@ -105,19 +106,33 @@ void DeviceProcess::core_finished(std::uint32_t core) {
     kernel_.timelines.push_back(cores_[each].take_timeline());
     kernel_.timelines.back().append(Category::kIdle, kernel_.end);
   }
-  if (shard_.trace() != nullptr) trace_kernel(*shard_.trace());
+  if (shard_.trace() != nullptr) trace_kernel(*shard_.trace(), kernel_.end);
   records_.push_back(std::move(kernel_));
   wake_stream(stream_handle_, 0);
 }
 
-void DeviceProcess::trace_kernel(emu::TraceSink& trace) const {
+void DeviceProcess::trace_kernel(emu::TraceSink& trace, emu::Time end) const {
+  std::vector<emu::TraceSpan> spans;
   for (std::uint32_t core = 0; core < kernel_.timelines.size(); ++core) {
-    emu::Time from = kernel_.timelines[core].start;
-    for (const Segment& segment : kernel_.timelines[core].segments) {
-      trace.on_span(node_, core, kernel_.name, name_of(segment.category), from, segment.end);
-      from = segment.end;
-    }
+    append_spans(kernel_.name, kernel_.iteration, end, core, kernel_.timelines[core],
+                 cores_[core].phases(), spans);
   }
+  trace.on_spans(node_, spans);
+}
+
+void DeviceProcess::trace_unfinished(emu::Time now) {
+  if (shard_.trace() == nullptr ||
+      std::none_of(cores_.begin(), cores_.end(), [](const Core& core) { return core.running(); })) {
+    return;
+  }
+  for (std::uint32_t core = 0; core < kernel_cores_; ++core) {
+    const bool waits = cores_[core].running();
+    kernel_.timelines.push_back(cores_[core].take_timeline());
+    kernel_.timelines.back().append(waits ? Category::kHang : Category::kIdle, now);
+  }
+  emu::Time end = now;  // a barrier or a copy knows its end before it comes
+  for (const Timeline& timeline : kernel_.timelines) end = std::max(end, timeline.end());
+  trace_kernel(*shard_.trace(), end);
 }
 
 // --- Barrier, memory bandwidth, watches ---
@@ -206,8 +221,7 @@ void DeviceProcess::on_visible(const fabric::Packet& packet, fabric::Address add
 
 void DeviceProcess::on_complete(const fabric::Packet& packet) {
   if (shard_.trace() != nullptr) {
-    shard_.trace()->on_flow(packet.source, packet.core, packet.issued, node_, shard_.now(),
-                            packet.put_bytes);
+    shard_.trace()->on_message(node_, origin_of(packet), packet.put_bytes, shard_.now());
   }
   if (packet.kind == fabric::PacketKind::kGetReply) {
     cores_[packet.put].replied(packet);

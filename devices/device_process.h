@@ -110,13 +110,27 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   /// through.
   emu::Time take_hbm(emu::Time now, std::uint64_t bytes);
   std::string last_writer(fabric::Address address) const;
+  /// The message of a packet that arrived here, for traces. The answer to a get counts as sent by
+  /// the core that asked.
+  emu::TraceOrigin origin_of(const fabric::Packet& packet) const {
+    return {packet.kind == fabric::PacketKind::kGetReply ? node_ : packet.source, packet.core,
+            packet.sequence, packet.issued};
+  }
+  /// A wait of `core` ends now, since bytes of `origin` became visible at `visible`.
+  void trace_wait_end(std::uint32_t core, const emu::TraceOrigin& origin, emu::Time visible) {
+    if (shard_.trace() != nullptr) [[unlikely]]
+      shard_.trace()->on_wait_end(node_, core, origin, visible, shard_.now());
+  }
   const std::vector<std::uint32_t>& at_barrier() const { return at_barrier_; }
+
+  /// Traces the kernel that hangs, as far as it came, until `now`; nothing if none runs.
+  void trace_unfinished(emu::Time now);
 
   /// Hang report: a line per core that waits; empty if none does.
   std::vector<std::string> waiting() const;
 
  private:
-  void trace_kernel(emu::TraceSink& trace) const;
+  void trace_kernel(emu::TraceSink& trace, emu::Time end) const;
   void launch(const KernelCall& call, std::coroutine_handle<> stream);
   void wake_stream(std::coroutine_handle<> stream, emu::Time delay);
   void on_visible(const fabric::Packet& packet, fabric::Address address,

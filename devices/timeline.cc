@@ -28,6 +28,8 @@ std::string_view name_of(Category category) {
       return "compute";
     case Category::kIdle:
       return "idle";
+    case Category::kHang:
+      return "hang";
     case Category::kCount:
       break;
   }

@@ -24,6 +24,7 @@ enum class Category : std::uint8_t {
   kLocalCopy,
   kCompute,
   kIdle,  // the program ended before its kernel did
+  kHang,  // waits when the run ends; only in traces
   kCount,
 };
 inline constexpr std::size_t kCategories = static_cast<std::size_t>(Category::kCount);
@@ -64,6 +65,12 @@ struct Timeline {
     causes.push_back(cause);
     segments.push_back({until, category, static_cast<std::uint32_t>(causes.size() - 1)});
   }
+};
+
+/// A part of a program that it gave a name, until the next one begins or the program ends.
+struct Phase {
+  emu::Time start;
+  const char* name;
 };
 
 /// Sums of a timeline's segments by category.

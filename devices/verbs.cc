@@ -102,6 +102,7 @@ bool GetOperation::advance(Core& core) {
 void GetOperation::on_reply(Core& core, const fabric::Packet& packet) {
   step_ = Step::kDone;
   core.timeline().append(Category::kRemoteRead, core.now(), cause_of(packet, core.now()));
+  core.device().trace_wait_end(core.index(), core.device().origin_of(packet), core.now());
   core.resume_at(core.now());
 }
 

@@ -91,6 +91,7 @@ void WaitOperation::open(Core& core, std::uint32_t slot, const fabric::Packet& p
   if (!caused_ || sweep > last_sweep_ || (sweep == last_sweep_ && core.now() > cause_.time)) {
     cause_ = {packet.journey, 0, core.now()};
     caused_ = true;
+    woken_by_ = core.device().origin_of(packet);
   }
   last_sweep_ = std::max(last_sweep_, sweep);
 }
@@ -120,6 +121,7 @@ bool WaitOperation::advance(Core& core) {
   core.device().counters().polls += static_cast<std::uint64_t>(scheduled_ + 1) * slots_.count;
   if (caused_) core.timeline().append(Category::kFlagWait, cause_.time, cause_);
   core.timeline().append(Category::kPoll, core.now());
+  if (caused_) core.device().trace_wait_end(core.index(), woken_by_, cause_.time);
   return true;
 }
 

@@ -11,6 +11,7 @@
 
 #include "devices/operation.h"
 #include "devices/timeline.h"
+#include "emu/trace_sink.h"
 
 namespace orrery::devices {
 
@@ -99,6 +100,7 @@ class WaitOperation : public Operation {
   std::int64_t scheduled_ = -1;  // the sweep at whose end the core resumes
   bool caused_ = false;
   Cause cause_;
+  emu::TraceOrigin woken_by_;  // the message that the cause came with
 };
 
 }  // namespace orrery::devices

@@ -41,6 +41,8 @@ void Network::forward(NodeId node, emu::Time head, const Packet& packet) {
   use.waited += queued;
   use.bytes += wire_bytes;
   ++use.packets;
+  if (emu::TraceSink* trace = engine_.shard_of(node).trace()) [[unlikely]]
+    trace->on_busy(node, link.link_class, start, tail);
 
   const bool last = link.to == packet.destination;
   emu::Event& event = engine_.shard_of(node).schedule(

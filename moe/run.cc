@@ -11,6 +11,7 @@
 
 #include "devices/cluster.h"
 #include "emu/errors.h"
+#include "emu/recorder.h"
 #include "emu/transport.h"
 #include "moe/algorithm.h"
 #include "moe/gate.h"
@@ -294,6 +295,12 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
     if (cluster.is_local(device)) touched += static_cast<double>(algorithm->touched_bytes(device));
   }
   if (!config.control) cluster.engine().blocks().expect(static_cast<std::uint64_t>(touched / 2));
+  std::optional<emu::Recorder> recorder;
+  if (config.trace) {
+    recorder.emplace(record_limits(*config.trace, cluster), cluster.topology().nodes(),
+                     static_cast<std::uint32_t>(cluster.topology().link_classes.size()));
+    cluster.engine().set_trace(&*recorder);
+  }
   Driver driver(config, cluster, *algorithm);
   if (config.progress) {
     cluster.engine().set_progress([&config, &driver](emu::Time now) {
@@ -314,6 +321,7 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
   result.set_align(config.align);
   result.set_payload(config.control ? "control" : "full");
   collect(cluster, driver.collected(), result);
+  if (recorder) outcome.trace = collect_trace(*recorder, cluster);
   if (!outcome.hang.empty()) {
     // What went wrong before may well be why.
     for (const std::string& failure : result.failures())

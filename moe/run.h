@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "devices/machine.h"
 #include "emu/process_group.h"
 #include "moe/result.pb.h"
+#include "moe/run_trace.h"
 #include "moe/workload.pb.h"
 
 namespace orrery::moe {
@@ -33,6 +35,7 @@ struct RunConfig {
   std::string transport = "auto";
   devices::Overrides
       settings;  // all of --set; those of the machine and workload are applied already
+  std::optional<TraceRequest> trace;
   std::function<void(const std::string&)> progress;  // a line now and then; may be empty
 };
 
@@ -42,6 +45,8 @@ struct RunOutcome {
   std::string hang;
   /// Of each operation of the result; their steps on process 0 alone.
   std::vector<devices::CriticalPath> paths;
+  /// What `trace` asked for; on process 0 alone, also after a hang.
+  std::optional<RunTrace> trace;
 };
 
 /// Collective over `processes`; every process gets the same result (R4), the host section aside.

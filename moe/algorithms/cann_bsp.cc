@@ -159,6 +159,7 @@ class CannBsp final : public MoeLayer {
   // Entries are split over the cores. Each row goes to its private slot at the expert's owner: the
   // n-th row of this source for that expert.
   emu::Task send_tokens(Core& core, std::uint32_t iteration, std::uint32_t half) {
+    core.phase("send tokens");
     const std::uint32_t entries = tokens(core.rank(), iteration) * problem_.top_k();
     const Share mine = share(entries, core.count(), core.index());
     const auto ids = core.memory().array<std::int32_t>(this->ids(), entries);
@@ -209,6 +210,7 @@ class CannBsp final : public MoeLayer {
   // After SyncAll every core's rows are issued, so a status that is issued now is visible after
   // them: all cores of a device share one ordered channel to each peer.
   emu::Task set_status(Core& core, std::uint32_t iteration, std::uint32_t half) {
+    core.phase("set status");
     const std::uint32_t entries = tokens(core.rank(), iteration) * problem_.top_k();
     const auto ids = core.memory().array<std::int32_t>(this->ids(), entries);
     const Share mine = share(problem_.placement.experts(), core.count(), core.index());
@@ -234,6 +236,7 @@ class CannBsp final : public MoeLayer {
 
   // Statuses are split over the cores: wait, keep the count, clear the slot for its next use.
   emu::Task wait_dispatch(Core& core, std::uint32_t half) {
+    core.phase("wait dispatch");
     const std::uint32_t lists = local_experts(core.rank()) * problem_.devices;
     const Share mine = share(lists, core.count(), core.index());
     const auto writer = [this, &core, mine](std::uint32_t slot) {
@@ -256,11 +259,13 @@ class CannBsp final : public MoeLayer {
 
   // Lists are split over the cores; the rows before a list are the sum of the counts before it.
   emu::Task copy_out(Core& core, std::uint32_t half) {
+    core.phase("sum counts");
     const std::uint32_t lists = local_experts(core.rank()) * problem_.devices;
     const Share mine = share(lists, core.count(), core.index());
     const auto counts = core.memory().array<std::uint32_t>(counts_, lists);
     co_await core.stream(lists * sizeof(std::uint32_t));
     co_await core.compute(core.costs().vector(lists));
+    core.phase("copy out");
     std::uint64_t row = 0;
     for (std::uint32_t index = 0; index < mine.begin; ++index) row += counts[index];
     for (std::uint32_t index = mine.begin; index < mine.end; ++index) {
@@ -294,6 +299,7 @@ class CannBsp final : public MoeLayer {
   // Every row goes back to its origin, followed by its own flag from the same core: one ordered
   // channel. The start is rotated by rank, so that not all devices send to the first one at once.
   emu::Task send_outputs(Core& core, std::uint32_t half) {
+    core.phase("send outputs");
     std::uint32_t rows = 0;
     for (std::uint32_t local = 0; local < local_experts(core.rank()); ++local) {
       rows += core.memory().load<std::uint32_t>(expert_rows(local));
@@ -330,6 +336,7 @@ class CannBsp final : public MoeLayer {
 
   // Tokens are split over the cores: wait for a token's rows, then add them in ascending k.
   emu::Task reduce(Core& core, std::uint32_t iteration, std::uint32_t half) {
+    core.phase("reduce");
     const Share mine = share(tokens(core.rank(), iteration), core.count(), core.index());
     const std::uint32_t top_k = problem_.top_k();
     for (std::uint32_t token = mine.begin; token < mine.end; ++token) {

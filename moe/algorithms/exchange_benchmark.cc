@@ -54,6 +54,7 @@ emu::Task ExchangeBenchmark::put(Core& core, std::uint32_t iteration) {
   const std::uint32_t round = iteration % rounds_;
   const std::vector<std::uint32_t> peers = targets(core.rank());
   devices::PutHandle last;
+  core.phase("put to peers");
   for (std::uint32_t slot = 0; slot < peers.size(); ++slot) {
     last = co_await core.give(peers[slot], in(round, slot), out(slot), bytes_);
     if (flush_) continue;
@@ -61,15 +62,18 @@ emu::Task ExchangeBenchmark::put(Core& core, std::uint32_t iteration) {
     co_await core.store(peers[slot], flag(slot), std::uint32_t{iteration + 1});
   }
   if (flush_) {
+    core.phase("flush");
     co_await core.quiet();
   } else {
     co_await wait_for_flags(core, iteration);
   }
   // The next iteration's input may not overwrite a source that is still being read.
+  core.phase("wait for the source");
   co_await core.wait_local(last);
 }
 
 emu::Task ExchangeBenchmark::signal(Core& core, std::uint32_t iteration) {
+  core.phase("send flags");
   const std::vector<std::uint32_t> peers = targets(core.rank());
   for (std::uint32_t slot = 0; slot < peers.size(); ++slot) {
     co_await core.store(peers[slot], flag(slot), std::uint32_t{iteration + 1});
@@ -78,6 +82,7 @@ emu::Task ExchangeBenchmark::signal(Core& core, std::uint32_t iteration) {
 }
 
 emu::Task ExchangeBenchmark::wait_for_flags(Core& core, std::uint32_t iteration) {
+  core.phase("wait for flags");
   const std::uint32_t expected = slots(core.rank());
   const auto writer = [this, &core](std::uint32_t slot) {
     return fmt::format("device {}", source_of(core.rank(), slot));

@@ -20,6 +20,8 @@ using ::testing::HasSubstr;
 const std::string kTiny = "run --topology tiny --algorithm cann-bsp ";
 const std::string kFull = "run --topology cm384 --workload deepseek-r1 --algorithm cann-bsp ";
 
+const std::string kTraced = kTiny + "--trace DIR/trace.json ";
+
 struct Case {
   const char* name;
   std::string arguments;           // DIR stands for the folder of the files below
@@ -347,6 +349,46 @@ std::vector<Case> cases() {
        kTiny + "--json DIR/none/result.json",
        {"--json", "none/result.json", "can be written"}},
       {"JsonIsFolder", kTiny + "--json DIR", {"--json", "a directory"}},
+      // Traces
+      {"TraceFileEmpty", kTiny + "--trace ''", {"--trace", "''", "name of a file"}},
+      {"TraceFileNoFolder",
+       kTiny + "--trace DIR/none/trace.json",
+       {"--trace", "none/trace.json", "can be written"}},
+      {"TraceFileIsFolder", kTiny + "--trace DIR", {"--trace", "a directory"}},
+      {"TraceFileIsTheResult",
+       kTiny + "--json DIR/both.json --trace DIR/both.json",
+       {"--trace", "both.json", "--json"}},
+      {"TraceDevicesAlone",
+       kTiny + "--trace-devices 0",
+       {"--trace-devices", "'0'", "--trace FILE"}},
+      {"TraceFromAlone", kTiny + "--trace-from-us 1", {"--trace-from-us", "'1'", "--trace FILE"}},
+      {"TraceEventsAlone",
+       kTiny + "--trace-events 5000",
+       {"--trace-events", "'5000'", "--trace FILE"}},
+      {"TraceDevicesEmpty", kTraced + "--trace-devices ''", {"--trace-devices", "''", "0 to 3"}},
+      {"TraceDevicesText", kTraced + "--trace-devices all", {"--trace-devices", "'all'", "0 to 3"}},
+      {"TraceDevicesTooLarge",
+       kTraced + "--trace-devices 0-4",
+       {"--trace-devices", "'4'", "0 to 3"}},
+      {"TraceDevicesNegative", kTraced + "--trace-devices -1", {"--trace-devices", "'-1'"}},
+      {"TraceDevicesBackwards",
+       kTraced + "--trace-devices 3-1",
+       {"--trace-devices", "'3-1'", "upwards"}},
+      {"TraceDevicesOpenRange", kTraced + "--trace-devices 1-", {"--trace-devices", "''"}},
+      {"TraceFromText",
+       kTraced + "--trace-from-us early",
+       {"--trace-from-us", "'early'", "microseconds"}},
+      {"TraceFromNegative", kTraced + "--trace-from-us -1", {"--trace-from-us", "'-1'"}},
+      {"TraceFromNan", kTraced + "--trace-from-us nan", {"--trace-from-us", "'nan'"}},
+      {"TraceToBeforeFrom",
+       kTraced + "--trace-from-us 5 --trace-to-us 5",
+       {"--trace-to-us", "'5'", "more than --trace-from-us 5"}},
+      {"TraceToZero", kTraced + "--trace-to-us 0", {"--trace-to-us", "'0'"}},
+      {"TraceEventsFew", kTraced + "--trace-events 999", {"--trace-events", "'999'", "1000"}},
+      {"TraceEventsMany",
+       kTraced + "--trace-events 20000001",
+       {"--trace-events", "'20000001'", "20000000"}},
+      {"TimelineValue", kTiny + "--timeline=big", {"--timeline", "big"}},
       // The other commands
       {"ListNothing", "list", {"what", "nothing", "topologies"}},
       {"ListUnknown", "list topology", {"orrery list", "'topology'", "topologies"}},
@@ -407,10 +449,11 @@ std::vector<Case> cases_for_mpirun() {
   std::vector<Case> list = {
       {"LocalTransport", kTiny + "--transport local", {"--transport", "'local'", "under mpirun"}}};
   const std::vector<std::string> wanted = {
-      "NoCommand",      "UnknownFlag",    "UnknownTopology", "DevicesTooMany",
-      "TokensText",     "PlacementTwice", "SetUnknownField", "SetUnknownOption",
-      "SetOptionRange", "FileGarbage",    "TraceExpert",     "MemoryTokens",
-      "JsonNoFolder",   "SuiteNoFigure",  "PluginMissing",   "PluginIsText"};
+      "NoCommand",         "UnknownFlag",         "UnknownTopology", "DevicesTooMany",
+      "TokensText",        "PlacementTwice",      "SetUnknownField", "SetUnknownOption",
+      "SetOptionRange",    "FileGarbage",         "TraceExpert",     "MemoryTokens",
+      "JsonNoFolder",      "SuiteNoFigure",       "PluginMissing",   "PluginIsText",
+      "TraceFileNoFolder", "TraceDevicesTooLarge"};
   for (const Case& each : cases()) {
     if (std::find(wanted.begin(), wanted.end(), each.name) != wanted.end()) list.push_back(each);
   }

@@ -170,10 +170,13 @@ TEST(RunCommand, HelpNamesEveryFlagAndDefault) {
   const Outcome outcome = run_program("run --help");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.err, "");
-  for (const char* flag :
-       {"--topology", "--workload", "=tiny", "--algorithm", "--devices", "--placement", "=packed",
-        "--tokens", "--set", "--iterations", "--align", "--seed", "--adversary", "--max-virtual-ms",
-        "--transport", "=auto", "--threads", "--json", "--quiet"}) {
+  for (const char* flag : {"--topology",      "--workload",       "=tiny",         "--algorithm",
+                           "--devices",       "--placement",      "=packed",       "--tokens",
+                           "--set",           "--iterations",     "--align",       "--seed",
+                           "--adversary",     "--max-virtual-ms", "--transport",   "=auto",
+                           "--threads",       "--json",           "--quiet",       "--trace",
+                           "--trace-devices", "--trace-from-us",  "--trace-to-us", "--trace-events",
+                           "--timeline"}) {
     EXPECT_THAT(outcome.out, HasSubstr(flag));
   }
 }

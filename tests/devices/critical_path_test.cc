@@ -74,6 +74,14 @@ TEST(CriticalPath, FollowsAFlagToItsSender) {
                                                      {"poll", ns(2940 - 2919.2)}}));
   EXPECT_EQ(path.steps.front().rank, 0u);
   EXPECT_EQ(path.steps.back().rank, 1u);
+  const std::vector<std::string> names = part_names(rig.cluster().topology());
+  for (const PathStep& step : path.steps) {
+    const bool on_its_way =
+        names[step.part] == "hop_latency" || names[step.part] == "serialisation";
+    const bool at_receiver = on_its_way || names[step.part] == "poll";
+    EXPECT_EQ(step.rank, at_receiver ? 1u : 0u) << names[step.part];
+    EXPECT_EQ(step.source, on_its_way ? 0u : step.rank) << names[step.part];
+  }
 }
 
 TEST(CriticalPath, ALatePeerIsSo) {
