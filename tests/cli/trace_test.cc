@@ -231,6 +231,11 @@ TEST_F(SixteenDies, HasTheSameBytesWithAnyNumberOfProcessesAndThreads) {
   }
 }
 
+TEST_F(SixteenDies, HasTheSameBytesWithoutPayload) {
+  ASSERT_EQ(traced(kSixteen + "--payload control", "control.json").code, 0);
+  EXPECT_EQ(bytes_of(path_of("control.json")) == bytes_of(path_of("sixteen.json")), true);
+}
+
 TEST(TraceFileTest, AdversaryAndOtherTransportsGiveTheSameBytes) {
   const std::string arguments =
       kTiny +
