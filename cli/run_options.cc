@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <thread>
 
 #include "cli/data_files.h"
 #include "cli/plugins.h"
@@ -19,6 +20,18 @@
 #include "moe/workload.h"
 
 namespace orrery::cli {
+
+namespace {
+// Windows pay where there are many devices; no process takes the cores of another. The result is
+// the same for any number.
+int pick_threads(const emu::ProcessGroup& processes, std::uint32_t devices) {
+  constexpr std::uint32_t kManyDevices = 64;
+  if (devices / static_cast<std::uint32_t>(processes.size()) < kManyDevices) return 1;
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  const auto least = cores / processes.local_size();  // of the host with most processes
+  return std::max(1, static_cast<int>(-processes.max(-least)));
+}
+}  // namespace
 
 std::uint64_t parse_number(const std::string& flag, const std::string& text, std::uint64_t min,
                            std::uint64_t max) {
@@ -136,7 +149,9 @@ void RunOptions::add_to(CLI::App& app) {
   app.add_option("--payload", payload,
                  "full, or control: flags, counts and tags of rows but no rows, for scale");
   app.add_option("--transport", transport, "auto, local, ucx, ofi or mpi");
-  app.add_option("--threads", threads, "threads that run this process's devices side by side");
+  app.add_option("--threads", threads,
+                 "threads that run a process's devices side by side; auto: this host's cores, for "
+                 "a large run");
 }
 
 moe::RunConfig RunOptions::to_config(const emu::ProcessGroup& processes) const {
@@ -171,7 +186,9 @@ moe::RunConfig RunOptions::to_config(const emu::ProcessGroup& processes) const {
   config.align = align;
   config.adversary = adversary;
   if (max_virtual_ms) config.max_virtual_ms = parse_positive("--max-virtual-ms", *max_virtual_ms);
-  config.threads = static_cast<int>(parse_number("--threads", threads, 1, 1024));
+  config.threads = threads == "auto"
+                       ? pick_threads(processes, config.devices)
+                       : static_cast<int>(parse_number("--threads", threads, 1, 1024));
   config.transport = transport;
   static const std::vector<std::string> kPayloads = {"full", "control"};
   if (std::find(kPayloads.begin(), kPayloads.end(), payload) == kPayloads.end()) {

@@ -27,7 +27,7 @@ struct RunOptions {
   std::optional<std::string> max_virtual_ms;  // default: no limit
   std::string payload = "full";
   std::string transport = "auto";
-  std::string threads = "1";
+  std::string threads = "auto";
 
   void add_to(CLI::App& app);
   /// Loads the files and plug-ins and checks everything that can be checked without them running.

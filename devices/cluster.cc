@@ -48,13 +48,14 @@ emu::Time lookahead_of(const fabric::Topology& topology, const std::vector<int>&
 int pick_shards(const fabric::Topology& topology, const std::vector<fabric::NodeId>& ports,
                 int processes, int threads) {
   if (threads == 1) return 1;
-  constexpr int kShardsPerThread = 8;
-  constexpr int kFewestDevices = 2;  // of a shard, where there are enough of them
-  const int mine = static_cast<int>(ports.size()) / processes;
-  const int most = std::clamp(mine / kFewestDevices, 1, threads * kShardsPerThread);
+  // Measured on 64 to 768 dies: with 16 devices a shard's queue and memory stay in a cache.
+  constexpr int kDevices = 16;
+  constexpr int kMost = 64;  // outboxes grow with the square
+  const int mine = std::max(1, static_cast<int>(ports.size()) / processes);
+  const int wanted = std::clamp(mine / kDevices, threads, kMost);
   int best = 1;
   emu::Time best_lookahead = 0;
-  for (int shards = most; shards >= std::min(most, threads); --shards) {
+  for (int shards = std::min(mine, wanted); shards >= std::min(mine, threads); --shards) {
     const emu::Time lookahead =
         lookahead_of(topology, assign_processes(topology, ports, processes * shards));
     if (lookahead <= best_lookahead) continue;

@@ -84,8 +84,8 @@ std::vector<int> assign_processes(const fabric::Topology& topology,
 /// is none.
 emu::Time lookahead_of(const fabric::Topology& topology, const std::vector<int>& assigned);
 
-/// Shards per process: one for a single thread; else several for each thread, so that they share
-/// the load and each queue stays in a cache, cut where links are slow.
+/// Shards per process: one for a single thread (R3); else at least one for each, so many that a
+/// shard's queue and its devices' memory stay in a cache, cut where links are slow.
 int pick_shards(const fabric::Topology& topology, const std::vector<fabric::NodeId>& ports,
                 int processes, int threads);
 
