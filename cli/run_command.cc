@@ -6,10 +6,12 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/explanation_text.h"
 #include "cli/output_file.h"
 #include "cli/result_json.h"
 #include "cli/result_table.h"
 #include "cli/run_options.h"
+#include "moe/explanation.h"
 #include "moe/run.h"
 
 namespace orrery::cli {
@@ -19,6 +21,7 @@ namespace {
 struct RunCommand {
   RunOptions options;
   std::string json_file;
+  bool explain = false;
   bool quiet = false;
 
   int operator()(const emu::ProcessGroup& processes) const {
@@ -29,7 +32,10 @@ struct RunCommand {
     if (terminal) {
       config.progress = [](const std::string& line) { fmt::print(stderr, "\r{}\033[K", line); };
     }
-    const moe::RunOutcome outcome = moe::run(processes, config);
+    config.explain = explain;
+    moe::RunOutcome outcome = moe::run(processes, config);
+    bool explained = true;
+    if (explain && outcome.hang.empty()) explained = moe::explain(processes, config, outcome);
     if (terminal) fmt::print(stderr, "\r\033[K");
     if (!outcome.hang.empty()) {
       if (root) fmt::print(stderr, "{}", outcome.hang);
@@ -37,13 +43,18 @@ struct RunCommand {
     }
     if (root) {
       if (!quiet) fmt::print("{}", to_table(outcome.result));
+      if (!quiet && explain) {
+        const fabric::Topology topology =
+            fabric::build_topology(config.machine.fabric(), config.machine_file);
+        fmt::print("{}", to_explanation(outcome, topology, config));
+      }
       json.write(to_json(outcome.result));
       if (quiet && !outcome.result.verified()) {
         for (const std::string& failure : outcome.result.failures())
           fmt::print(stderr, "FAILED: {}\n", failure);
       }
     }
-    return outcome.result.verified() ? kOk : kFailed;
+    return outcome.result.verified() && explained ? kOk : kFailed;
   }
 };
 
@@ -55,6 +66,8 @@ Command add_run(CLI::App& app) {
   auto run = std::make_shared<RunCommand>();
   run->options.add_to(*command);
   command->add_option("--json", run->json_file, "write the result there");
+  command->add_flag("--explain", run->explain,
+                    "tell the critical path hop by hop, and what would shorten it");
   command->add_flag("--quiet", run->quiet, "no table, no progress");
   return [run](const emu::ProcessGroup& processes) { return (*run)(processes); };
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "devices/causal_history.h"
 #include "devices/critical_path.h"
 #include "devices/machine.h"
 #include "emu/process_group.h"
@@ -33,6 +34,8 @@ struct RunConfig {
   std::string transport = "auto";
   devices::Overrides
       settings;  // all of --set; those of the machine and workload are applied already
+  bool explain = false;           // keep the causes of what happened
+  devices::WhatIf what_if;        // for runs without a cost
   std::function<void(const std::string&)> progress;  // a line now and then; may be empty
 };
 
@@ -42,6 +45,10 @@ struct RunOutcome {
   std::string hang;
   /// Of each operation of the result; their steps on process 0 alone.
   std::vector<devices::CriticalPath> paths;
+  /// Largest latency over all devices, by iteration, then operation.
+  std::vector<std::vector<emu::Time>> slowest;
+  /// With RunConfig::explain: the causes, on process 0 alone.
+  devices::CausalHistory history;
 };
 
 /// Collective over `processes`; every process gets the same result (R4), the host section aside.
