@@ -114,7 +114,7 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   void log(std::uint32_t core, fabric::CausalEntry entry) {
     fabric::CausalLog* log = network_.causal_log();
     if (log == nullptr) return;
-    entry.at = engine_.now();
+    entry.at = shard_.now();
     entry.core = static_cast<std::uint16_t>(core);
     log->add(node_, entry);
   }
