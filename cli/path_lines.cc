@@ -53,8 +53,7 @@ PathLines::PathLines(std::vector<std::string> names, std::vector<std::string> li
       puts_(puts),
       poll_(index("poll")),
       flag_wait_(index("flag_wait")),
-      store_window_(index("store_window")),
-      issue_(index("issue")) {}
+      store_window_(index("store_window")) {}
 
 std::uint32_t PathLines::index(const std::string& name) const {
   const auto it = std::find(names_.begin(), names_.end(), name);
@@ -64,10 +63,10 @@ std::uint32_t PathLines::index(const std::string& name) const {
 
 const PutRecord* PathLines::find(const PathStep& step) const {
   const auto key = std::make_tuple(step.peer, step.peer_core, step.issued);
-  const auto it = std::lower_bound(
-      puts_.begin(), puts_.end(), key, [](const PutRecord& put, const auto& wanted) {
-        return std::tie(put.rank, put.core, put.issued) < wanted;
-      });
+  const auto it = std::lower_bound(puts_.begin(), puts_.end(), key,
+                                   [](const PutRecord& put, const auto& wanted) {
+                                     return std::tie(put.rank, put.core, put.issued) < wanted;
+                                   });
   const bool found = it != puts_.end() && std::tie(it->rank, it->core, it->issued) == key;
   return found ? &*it : nullptr;
 }
@@ -83,8 +82,8 @@ std::vector<Stretch> PathLines::stretches(const std::vector<PathStep>& steps) co
       const bool same_put = journey && last.journey && last.step.peer == step.peer &&
                             last.step.peer_core == step.peer_core &&
                             last.step.issued == step.issued;
-      const bool seen = last.journey && !journey && step.part == poll_ &&
-                        last.step.waiting == flag_wait_;
+      const bool seen =
+          last.journey && !journey && step.part == poll_ && last.step.waiting == flag_wait_;
       const bool same_part = !journey && !last.journey && last.part == step.part;
       joins = same_core && (same_put || seen || same_part);
     }
@@ -137,8 +136,8 @@ std::vector<Repeated> PathLines::fold(const std::vector<Stretch>& stretches) con
     for (std::size_t i = 0; i < length * times; ++i) {
       const Stretch& each = stretches[at + i];
       repeated.duration += each.to - each.from;
-      repeated.same_core = repeated.same_core && each.rank == stretches[at].rank &&
-                           each.core == stretches[at].core;
+      repeated.same_core =
+          repeated.same_core && each.rank == stretches[at].rank && each.core == stretches[at].core;
       if (i < length) {
         repeated.pattern.push_back(each);
         continue;
@@ -161,7 +160,8 @@ std::string PathLines::hops(const Stretch& stretch) const {
     const emu::Time time = stretch.parts[index(name)];
     if (time > 0) parts.push_back(us(time) + " " + words);
   };
-  add("issue", service_core_ ? "to issue, queue and time of the service core included" : "to issue");
+  add("issue",
+      service_core_ ? "to issue, queue and time of the service core included" : "to issue");
   add("proxy_queue", "in the queue of a proxy");
   add("serialisation", "to serialise");
   std::string way = "on the wire";
@@ -171,7 +171,8 @@ std::string PathLines::hops(const Stretch& stretch) const {
       if (((stretch.put->link_classes >> i) & 1) != 0) classes.push_back(link_classes_[i]);
     }
     const std::uint32_t switches = stretch.put->switches;
-    way += switches == 0 ? "" : fmt::format(" over {} switch{}", switches, switches == 1 ? "" : "es");
+    way +=
+        switches == 0 ? "" : fmt::format(" over {} switch{}", switches, switches == 1 ? "" : "es");
     if (!classes.empty()) way += " (" + join(classes) + ")";
   }
   if (stretch.step.waiting != flag_wait_) way += ", there and back";
@@ -189,15 +190,17 @@ std::string PathLines::journey(const Stretch& stretch, emu::Time origin) const {
   if (remote_read) {
     out += "asks a device for bytes";
   } else {
-    out += stretch.put == nullptr ? std::string("puts") : fmt::format("puts {} B", stretch.put->bytes);
+    out +=
+        stretch.put == nullptr ? std::string("puts") : fmt::format("puts {} B", stretch.put->bytes);
     const std::uint32_t to = stretch.put != nullptr ? stretch.put->target : stretch.rank;
     if (stretch.put != nullptr || step.waiting == flag_wait_) {
       out += to == step.peer ? std::string(" to itself") : fmt::format(" to device {}", to);
     }
   }
   if (step.issued < stretch.from) {
-    out += step.issued < origin ? " (issued before this operation began here)"
-                                : fmt::format(" (issued at {:.3f})", emu::to_us(step.issued - origin));
+    out += step.issued < origin
+               ? " (issued before this operation began here)"
+               : fmt::format(" (issued at {:.3f})", emu::to_us(step.issued - origin));
   }
   out += ": " + hops(stretch);
   const std::string since = step.since <= origin
@@ -209,7 +212,8 @@ std::string PathLines::journey(const Stretch& stretch, emu::Time origin) const {
     const emu::Time poll = stretch.parts[poll_];
     if (poll > 0) out += fmt::format(" and saw it in its next poll {} later", us(poll));
   } else if (step.waiting == store_window_) {
-    out += fmt::format("; until its acknowledgement the core's window of stores was full, {}", since);
+    out +=
+        fmt::format("; until its acknowledgement the core's window of stores was full, {}", since);
   } else if (remote_read) {
     out += fmt::format("; it waited for the answer {}", since);
   } else {
@@ -243,9 +247,9 @@ std::string PathLines::summary(const Repeated& repeated) const {
       parts.push_back(us(each.parts[each.part]) + " " + noun(names_[each.part]));
       continue;
     }
-    std::string text = each.put == nullptr ? std::string("a put")
-                                           : fmt::format("a put of {} B", each.put->bytes);
-    text += each.step.waiting == flag_wait_     ? " that was waited for ("
+    std::string text =
+        each.put == nullptr ? std::string("a put") : fmt::format("a put of {} B", each.put->bytes);
+    text += each.step.waiting == flag_wait_      ? " that was waited for ("
             : each.step.waiting == store_window_ ? " before the window has room again ("
                                                  : " and its acknowledgement (";
     text += hops(each);
@@ -254,9 +258,9 @@ std::string PathLines::summary(const Repeated& repeated) const {
     parts.push_back(text + ")");
   }
   const Stretch& first = repeated.pattern.front();
-  const std::string where =
-      repeated.same_core ? fmt::format("core {} of device {}", first.core, first.rank)
-                         : std::string("from core to core");
+  const std::string where = repeated.same_core
+                                ? fmt::format("core {} of device {}", first.core, first.rank)
+                                : std::string("from core to core");
   return fmt::format("x{} {}, in all: {}", repeated.times, where, join(parts, "; "));
 }
 
@@ -276,8 +280,7 @@ std::string PathLines::text(const std::vector<PathStep>& steps, std::size_t line
   std::string out;
   for (const std::size_t i : shown) {
     const Repeated& each = all[i];
-    const std::string words =
-        each.times > 1 ? summary(each) : what(each.pattern.front(), origin);
+    const std::string words = each.times > 1 ? summary(each) : what(each.pattern.front(), origin);
     out += fmt::format("  {:>9.3f} {:>+9.3f}  {}\n", emu::to_us(each.from() - origin),
                        emu::to_us(each.duration), words);
   }

@@ -21,8 +21,8 @@ struct Stretch {
   std::vector<emu::Time> parts;  // by part_names()
   std::uint32_t part = 0;        // of the first step
   bool journey = false;
-  devices::PathStep step{};                    // a journey's, for who and since when
-  const devices::PutRecord* put = nullptr;     // a journey's, if it is known
+  devices::PathStep step{};                 // a journey's, for who and since when
+  const devices::PutRecord* put = nullptr;  // a journey's, if it is known
 };
 
 /// A pattern of stretches and how often it came in a row; `parts` of its stretches are sums.
@@ -62,7 +62,6 @@ class PathLines {
   const std::uint32_t poll_;
   const std::uint32_t flag_wait_;
   const std::uint32_t store_window_;
-  const std::uint32_t issue_;
 };
 
 }  // namespace orrery::cli

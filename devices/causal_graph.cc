@@ -125,8 +125,7 @@ class CausalGraph::Evaluation {
  private:
   // All starts of a turn at a time when everything of the turn before is over.
   void start_together() {
-    const emu::Time turn =
-        2 * *std::max_element(graph_.times_.begin(), graph_.times_.end());
+    const emu::Time turn = 2 * *std::max_element(graph_.times_.begin(), graph_.times_.end());
     for (const Start& start : graph_.starts_) {
       missing_[start.point] = kNone;  // whatever it depends on
     }
@@ -188,7 +187,7 @@ class CausalGraph::Evaluation {
   // Services that wait for a release that is not known yet, by its point.
   std::vector<std::uint32_t> next_waiter_;
   std::vector<std::uint32_t> first_waiter_;
-  std::vector<PointId> fresh_;          // known, but those who depend on it were not told
+  std::vector<PointId> fresh_;  // known, but those who depend on it were not told
   std::priority_queue<Call, std::vector<Call>, std::greater<>> calls_;
 };
 

@@ -2,8 +2,9 @@
 // with a cost at zero, when it would have happened. So slack counts exactly: what is not on the
 // critical path now may be on it then.
 //
-// What is served one by one (a link, a memory) is so first come, first served, also in another order
-// than it was. What a program does does not change: who puts what, which acknowledgement makes room.
+// What is served one by one (a link, a memory) is so first come, first served, also in another
+// order than it was. What a program does does not change: who puts what, which acknowledgement
+// makes room.
 #pragma once
 
 #include <array>
@@ -55,8 +56,8 @@ class CausalGraph {
     PointId point;
     std::uint32_t id;  // for release()
   };
-  Served add_served(std::span<const Dependency> after, ServerId server, PointId call,
-                    emu::Time lag, Cost cost);
+  Served add_served(std::span<const Dependency> after, ServerId server, PointId call, emu::Time lag,
+                    Cost cost);
   void release(std::uint32_t served, PointId point) { served_[served].release = point; }
 
   std::size_t points() const { return first_.size() - 1; }
@@ -91,8 +92,8 @@ class CausalGraph {
   std::vector<std::uint32_t> first_;  // of each point's dependencies
   std::vector<Dependency> dependencies_;
   std::vector<emu::Time> times_;
-  std::vector<Start> starts_;    // in order
-  std::vector<Service> served_;  // in order
+  std::vector<Start> starts_;          // in order
+  std::vector<Service> served_;        // in order
   std::vector<std::uint32_t> latest_;  // by server: index into served_, or none
   // The other way round, made when first needed: who depends on a point, and who calls there.
   mutable std::vector<std::uint32_t> first_next_;

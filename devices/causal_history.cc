@@ -109,9 +109,9 @@ class Builder {
     PointId left = kNowhere;  // its latest packet has
     PointId complete = kNowhere;
     PointId received = kNowhere;
-    PointId begun_at = kNowhere;        // the core began to issue
+    PointId begun_at = kNowhere;  // the core began to issue
     CausalGraph::ServerId channel = kNowhere;
-    PointId turn = kNowhere;  // in its channel
+    PointId turn = kNowhere;     // in its channel
     std::uint32_t served = 0;    // by its channel
     std::uint32_t streamed = 0;  // by the pipe of a service core
     std::uint32_t core = 0;
@@ -207,8 +207,8 @@ class Builder {
   void received(fabric::CausalKey key, const Packet& at, NodeId node) {
     if (at.put == kNowhere || puts_[at.put].target != node) return;
     Put& put = puts_[at.put];
-    put.received = put.received == kNowhere ? at.arrived
-                                            : join({after(put.received), after(at.arrived)});
+    put.received =
+        put.received == kNowhere ? at.arrived : join({after(put.received), after(at.arrived)});
     put.last_packet = key;
   }
 
@@ -230,9 +230,8 @@ class Builder {
     }
     at.visible = pinned(join(causes_), entry.at);
     if (put == nullptr) return;
-    put->complete = put->complete == kNowhere
-                        ? at.visible
-                        : join({after(put->complete), after(at.visible)});
+    put->complete =
+        put->complete == kNowhere ? at.visible : join({after(put->complete), after(at.visible)});
     if (put->turn != kNowhere) graph_.release(put->served, put->complete);
   }
 
@@ -268,7 +267,8 @@ class Builder {
     if (costs_.service_core_put > 0) {
       const Time takes = costs_.service_core_put;
       causes_.assign(1, after(put.ready, takes, Cost::kServiceCore));
-      put.ready = graph_.add_served(causes_, device.service, begun, takes, Cost::kServiceCore).point;
+      put.ready =
+          graph_.add_served(causes_, device.service, begun, takes, Cost::kServiceCore).point;
     }
     const auto index = static_cast<std::uint32_t>(puts_.size());
     if (fabric_.order_scope() != Fabric::NONE) {
@@ -318,9 +318,8 @@ class Builder {
   // the device's in the order of their issue.
   PointId begin_streaming(Device& device, Put& put, const Dependency& ready) {
     if (costs_.service_core_put > 0) {
-      const auto [point, streamed] =
-          graph_.add_served(std::span(&ready, 1), device.service_pipe, put.begun_at, ready.lag,
-                            Cost::kCoreStore);
+      const auto [point, streamed] = graph_.add_served(std::span(&ready, 1), device.service_pipe,
+                                                       put.begun_at, ready.lag, Cost::kCoreStore);
       put.streamed = streamed;
       return point;
     }
@@ -358,8 +357,8 @@ class Builder {
     switch (entry.kind) {
       case CausalKind::kSpend:
         core.at = pinned(core.at, entry.at);
-        core.at = graph_.add(after(core.at, static_cast<Time>(entry.amount),
-                                   static_cast<Cost>(entry.detail)));
+        core.at = graph_.add(
+            after(core.at, static_cast<Time>(entry.amount), static_cast<Cost>(entry.detail)));
         break;
       case CausalKind::kPut:
         put(node, core, entry);
@@ -452,8 +451,7 @@ class Builder {
 
   void copy(Device& device, CoreState& core, const CausalEntry& entry) {
     const PointId at = pinned(core.at, entry.at);
-    const PointId start =
-        entry.detail != 0 ? join({after(at, costs_.copy, Cost::kCopyStart)}) : at;
+    const PointId start = entry.detail != 0 ? join({after(at, costs_.copy, Cost::kCopyStart)}) : at;
     causes_.assign(1, after(start, costs_.core_copy.serialisation(entry.other), Cost::kCoreCopy));
     if (!costs_.hbm.unlimited()) {
       const Time traffic = costs_.hbm.serialisation(entry.amount);

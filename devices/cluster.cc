@@ -67,7 +67,8 @@ int pick_shards(const fabric::Topology& topology, const std::vector<fabric::Node
 Cluster::Cluster(const emu::ProcessGroup& processes, emu::Transport* transport,
                  const Machine& machine, const std::string& where, const ClusterOptions& options)
     : processes_(processes),
-      topology_(fabric::without(fabric::build_topology(machine.fabric(), where), options.what_if.links)),
+      topology_(
+          fabric::without(fabric::build_topology(machine.fabric(), where), options.what_if.links)),
       routing_(topology_),
       ports_(fabric::place(topology_, options.ranks, options.placement)),
       costs_(machine.device(), options.what_if.free_compute),

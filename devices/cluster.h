@@ -30,7 +30,7 @@ struct ClusterOptions {
   int threads = 1;  // that run this process's devices
   int shards = 0;   // groups of devices per process that threads run; 0: picked from their number
   WhatIf what_if;
-  std::uint64_t causal_entries = 0;   // keep at most so many causes per process; 0: keep none
+  std::uint64_t causal_entries = 0;  // keep at most so many causes per process; 0: keep none
 };
 
 class Cluster {

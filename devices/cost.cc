@@ -39,7 +39,8 @@ std::string name_of(Cost cost, const std::vector<std::string>& link_classes) {
     case Cost::kFirstLink:
       break;
   }
-  const std::size_t link = static_cast<std::size_t>(cost) - static_cast<std::size_t>(Cost::kFirstLink);
+  const std::size_t link =
+      static_cast<std::size_t>(cost) - static_cast<std::size_t>(Cost::kFirstLink);
   if (link / 2 >= link_classes.size()) throw emu::InvariantError("no such cost");
   return (link % 2 == 0 ? "latency of " : "bandwidth of ") + link_classes[link / 2] + " links";
 }

@@ -61,8 +61,7 @@ void DeviceProcess::handle(const emu::Event& event) {
       const auto& packet = event.as<fabric::Packet>();
       const std::uint32_t serial = port_.serial(packet.put);
       const std::uint32_t core = port_.acknowledge(packet.put);
-      log(core,
-          {.key = fabric::causal_key(node_, serial), .kind = fabric::CausalKind::kAck});
+      log(core, {.key = fabric::causal_key(node_, serial), .kind = fabric::CausalKind::kAck});
       cores_[core].acknowledged(packet);
       break;
     }
@@ -98,9 +97,8 @@ void DeviceProcess::launch(const KernelCall& call, std::coroutine_handle<> strea
   stream_handle_ = stream;
   kernel_cores_ = call.cores;
   program_ = call.program;
-  log(kernel_cores_, {.amount = call.iteration,
-                      .other = call.operation,
-                      .kind = fabric::CausalKind::kKernel});
+  log(kernel_cores_,
+      {.amount = call.iteration, .other = call.operation, .kind = fabric::CausalKind::kKernel});
   for (std::uint32_t core = 0; core < kernel_cores_; ++core) {
     cores_[core].launch(program_(cores_[core]), kernel_.start);
   }

@@ -22,18 +22,18 @@ constexpr CausalKey causal_key(NodeId source, std::uint32_t number) {
 /// What an entry says; the fields that each kind uses stand beside it. `at` is always the time of
 /// the event in which the entry was made.
 enum class CausalKind : std::uint8_t {
-  kHop,         // a packet's head asks for a link: key packet, other link, amount bytes on the wire
-  kSelf,        // a packet to its own device: key packet
-  kVisible,     // bytes of a packet became visible: key packet
-  kKernel,      // a kernel starts: other operation, amount iteration, core number of cores
-  kSpend,       // a core spends time alone: core, detail cost, amount duration
-  kPut,         // a core begins to issue: core, key put, other destination, amount bytes
-  kLeave,       // a packet leaves the core's pipe: key packet, other number of the put, amount bytes
-  kAck,         // a put's acknowledgement is back: core, key put
-  kSlot,        // a slot that the following kWait waited for: other slot, key packet that wrote it
-  kWait,        // a wait for slots ended: core, other slots, amount time of one sweep
-  kArrive,      // a core is at the core barrier: core
-  kCopy,        // a chunk of a local copy begins: core, other bytes, amount traffic, detail 1: first
+  kHop,      // a packet's head asks for a link: key packet, other link, amount bytes on the wire
+  kSelf,     // a packet to its own device: key packet
+  kVisible,  // bytes of a packet became visible: key packet
+  kKernel,   // a kernel starts: other operation, amount iteration, core number of cores
+  kSpend,    // a core spends time alone: core, detail cost, amount duration
+  kPut,      // a core begins to issue: core, key put, other destination, amount bytes
+  kLeave,    // a packet leaves the core's pipe: key packet, other number of the put, amount bytes
+  kAck,      // a put's acknowledgement is back: core, key put
+  kSlot,     // a slot that the following kWait waited for: other slot, key packet that wrote it
+  kWait,     // a wait for slots ended: core, other slots, amount time of one sweep
+  kArrive,   // a core is at the core barrier: core
+  kCopy,     // a chunk of a local copy begins: core, other bytes, amount traffic, detail 1: first
   kSourceWait,  // a put's source may be reused: core, key put
   kQuiet,       // all puts of a core are acknowledged: core
   kGet,         // a core has issued a get: core, key packet that asks

@@ -68,9 +68,9 @@ void Network::inject(emu::Time now, const Packet& packet) {
     return;
   }
   if (log_ != nullptr) {
-    log_->add(packet.source, {.at = now,
-                              .key = causal_key(packet.source, packet.number),
-                              .kind = CausalKind::kSelf});
+    log_->add(
+        packet.source,
+        {.at = now, .key = causal_key(packet.source, packet.number), .kind = CausalKind::kSelf});
   }
   Packet& self = engine_.shard_of(packet.source)
                      .schedule(packet.source, packet.source, now + self_latency_, kDelivery)

@@ -116,7 +116,7 @@ RunConfig without(RunConfig config, Cost cost) {
 bool explain(const emu::ProcessGroup& processes, const RunConfig& config, RunOutcome& outcome) {
   const bool root = processes.rank() == 0;
   std::vector<Candidate> chosen;
-  if (!outcome.history.complete || config.adversary) return true;
+  if (!outcome.history.complete || config.adversary || !outcome.result.verified()) return true;
   if (root) chosen = candidates(outcome);
   chosen = share_out(processes, std::move(chosen));
   outcome.history.graph = devices::CausalGraph();  // large, and not needed any more
@@ -151,8 +151,8 @@ bool explain(const emu::ProcessGroup& processes, const RunConfig& config, RunOut
     out.set_estimate_us(emu::to_us(each.estimate));
     out.set_rerun_verified(rerun.hang.empty() && rerun.result.verified());
     if (rerun.hang.empty()) {
-      out.set_rerun_us(emu::to_us(
-          each.latency - rerun.slowest[operation.slowest_iteration()][each.operation]));
+      out.set_rerun_us(
+          emu::to_us(each.latency - rerun.slowest[operation.slowest_iteration()][each.operation]));
     }
     verified = verified && out.rerun_verified();
   }

@@ -27,8 +27,6 @@ using devices::Cluster;
 using devices::DeviceProcess;
 
 constexpr std::size_t kFailuresListed = 8;
-// Causes that a run may keep, of 32 bytes; their graph takes some 100 bytes for each.
-constexpr std::uint64_t kCausalEntries = std::uint64_t{1} << 23;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -287,7 +285,7 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
                                emu::from_ns(config.machine.fabric().adversary_delay_ns())};
   if (config.max_virtual_ms > 0) cluster_options.limit = emu::from_ns(config.max_virtual_ms * 1e6);
   cluster_options.what_if = config.what_if;
-  if (config.explain) cluster_options.causal_entries = kCausalEntries;
+  if (config.explain) cluster_options.causal_entries = config.most_causes;
   const auto transport = emu::make_transport(config.transport, processes);
   Cluster cluster(processes, transport.get(), config.machine, config.machine_file, cluster_options);
   // Devices on threads of their own need no others for their arithmetic.

@@ -33,10 +33,11 @@ struct RunConfig {
   int threads = 1;
   std::string transport = "auto";
   devices::Overrides
-      settings;  // all of --set; those of the machine and workload are applied already
-  bool explain = false;           // keep the causes of what happened
-  devices::WhatIf what_if;        // for runs without a cost
-  std::function<void(const std::string&)> progress;  // a line now and then; may be empty
+      settings;          // all of --set; those of the machine and workload are applied already
+  bool explain = false;  // keep the causes of what happened,
+  std::uint64_t most_causes = std::uint64_t{1} << 23;  // of 32 bytes; more than that: none
+  devices::WhatIf what_if;                             // for runs without a cost
+  std::function<void(const std::string&)> progress;    // a line now and then; may be empty
 };
 
 /// What came of it. `hang` is the report, if there was one; the result is then incomplete.

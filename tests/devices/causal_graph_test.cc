@@ -67,8 +67,8 @@ TEST(CausalGraph, NothingRemovedIsAsItWas) {
 TEST(CausalGraph, AWindowIsDroppedAndALatencyKeepsANanosecond) {
   CausalGraph graph;
   const PointId back = graph.add(after(0, 90'000, link_latency(1)));
-  const std::array<Dependency, 2> causes = {
-      after(0, 10'000), Dependency{0, back, Cost::kStoreWindow, Rule::kDrop}};
+  const std::array<Dependency, 2> causes = {after(0, 10'000),
+                                            Dependency{0, back, Cost::kStoreWindow, Rule::kDrop}};
   const PointId issue = graph.add(causes);
   EXPECT_EQ(graph.time(issue), 90'000);
   EXPECT_EQ(gain(graph, issue, Cost::kStoreWindow), 80'000);

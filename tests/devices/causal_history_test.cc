@@ -1,5 +1,6 @@
-// The causal graph of a run explains all of it, to the picosecond, whatever the machine promises and
-// whatever its cores do; and what it says about a machine without a cost is what that machine does.
+// The causal graph of a run explains all of it, to the picosecond, whatever the machine promises
+// and whatever its cores do; and what it says about a machine without a cost is what that machine
+// does.
 #include "devices/causal_history.h"
 
 #include <gtest/gtest.h>
