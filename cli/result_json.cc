@@ -32,6 +32,7 @@ std::string to_json(const moe::Result& result) {
   for (const char* map : {"settings", "counters"}) {
     if (json.contains(map)) sort_keys(json[map]);
   }
+  if (result.explanations().empty()) json.erase("explanations");  // nobody asked
   for (Json& operation : json["operations"]) {
     for (const char* map : {"breakdown_us", "core_time_us"}) {
       if (operation.contains(map)) sort_keys(operation[map]);

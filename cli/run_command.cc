@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/explanation_text.h"
 #include "cli/output_file.h"
 #include "cli/result_json.h"
 #include "cli/result_table.h"
@@ -14,6 +15,7 @@
 #include "cli/trace_json.h"
 #include "cli/trace_options.h"
 #include "emu/errors.h"
+#include "moe/explanation.h"
 #include "moe/run.h"
 
 namespace orrery::cli {
@@ -24,6 +26,7 @@ struct RunCommand {
   RunOptions options;
   TraceOptions trace_options;
   std::string json_file;
+  bool explain = false;
   bool quiet = false;
 
   int operator()(const emu::ProcessGroup& processes) const {
@@ -39,7 +42,10 @@ struct RunCommand {
     if (terminal) {
       config.progress = [](const std::string& line) { fmt::print(stderr, "\r{}\033[K", line); };
     }
-    const moe::RunOutcome outcome = moe::run(processes, config);
+    config.explain = explain;
+    moe::RunOutcome outcome = moe::run(processes, config);
+    bool explained = true;
+    if (explain && outcome.hang.empty()) explained = moe::explain(processes, config, outcome);
     if (terminal) fmt::print(stderr, "\r\033[K");
     if (root && outcome.trace) {
       if (trace.wanted()) {
@@ -59,13 +65,18 @@ struct RunCommand {
       if (trace_options.timeline) {
         fmt::print("{}", timeline_text(outcome, style_of_stdout(processes.uses_mpi())));
       }
+      if (!quiet && explain) {
+        const fabric::Topology topology =
+            fabric::build_topology(config.machine.fabric(), config.machine_file);
+        fmt::print("{}", to_explanation(outcome, topology, config));
+      }
       json.write(to_json(outcome.result));
       if (quiet && !outcome.result.verified()) {
         for (const std::string& failure : outcome.result.failures())
           fmt::print(stderr, "FAILED: {}\n", failure);
       }
     }
-    return outcome.result.verified() ? kOk : kFailed;
+    return outcome.result.verified() && explained ? kOk : kFailed;
   }
 };
 
@@ -78,6 +89,8 @@ Command add_run(CLI::App& app) {
   run->options.add_to(*command);
   command->add_option("--json", run->json_file, "write the result there");
   run->trace_options.add_to(*command);
+  command->add_flag("--explain", run->explain,
+                    "tell the critical path hop by hop, and what would shorten it");
   command->add_flag("--quiet", run->quiet, "no table, no progress");
   return [run](const emu::ProcessGroup& processes) { return (*run)(processes); };
 }

@@ -68,10 +68,11 @@ int pick_shards(const fabric::Topology& topology, const std::vector<fabric::Node
 Cluster::Cluster(const emu::ProcessGroup& processes, emu::Transport* transport,
                  const Machine& machine, const std::string& where, const ClusterOptions& options)
     : processes_(processes),
-      topology_(fabric::build_topology(machine.fabric(), where)),
+      topology_(
+          fabric::without(fabric::build_topology(machine.fabric(), where), options.what_if.links)),
       routing_(topology_),
       ports_(fabric::place(topology_, options.ranks, options.placement)),
-      costs_(machine.device()),
+      costs_(machine.device(), options.what_if.free_compute),
       limit_(options.limit),
       shards_(options.shards > 0
                   ? options.shards
@@ -81,6 +82,10 @@ Cluster::Cluster(const emu::ProcessGroup& processes, emu::Transport* transport,
       rank_of_node_(topology_.nodes(), 0),
       switches_(topology_.nodes()),
       devices_(ports_.size()) {
+  if (options.causal_entries > 0) {
+    causal_log_ = std::make_unique<fabric::CausalLog>(topology_.nodes(), options.causal_entries);
+    network_.set_causal_log(causal_log_.get());
+  }
   const std::vector<int> assigned = assign_processes(topology_, ports_, processes.size() * shards_);
   std::vector<bool> has_rank(topology_.nodes(), false);
   for (const fabric::NodeId port : ports_) has_rank[port] = true;

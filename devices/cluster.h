@@ -6,12 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "devices/cost.h"
 #include "devices/costs.h"
 #include "devices/device_process.h"
 #include "devices/machine.h"
 #include "emu/engine.h"
 #include "emu/process_group.h"
 #include "emu/transport.h"
+#include "fabric/causal_log.h"
 #include "fabric/network.h"
 #include "fabric/routing.h"
 #include "fabric/topology.h"
@@ -27,6 +29,8 @@ struct ClusterOptions {
   emu::Time limit = emu::kNever;
   int threads = 1;  // that run this process's devices
   int shards = 0;   // groups of devices per process that threads run; 0: picked from their number
+  WhatIf what_if;
+  std::uint64_t causal_entries = 0;  // keep at most so many causes per process; 0: keep none
 };
 
 class Cluster {
@@ -68,6 +72,7 @@ class Cluster {
   const int shards_;
   emu::Engine engine_;
   fabric::Network network_;
+  std::unique_ptr<fabric::CausalLog> causal_log_;
   std::vector<std::uint32_t> rank_of_node_;
   std::vector<std::unique_ptr<fabric::Switch>> switches_;
   std::vector<std::unique_ptr<DeviceProcess>>

@@ -110,7 +110,8 @@ class Core {
     return Await<CopyOperation>(*this, 0, 0, bytes);
   }
   Await<SpendOperation> compute(emu::Time duration) {
-    return Await<SpendOperation>(*this, Category::kCompute, duration);
+    return Await<SpendOperation>(*this, Category::kCompute,
+                                 costs().free_compute ? emu::Time{0} : duration);
   }
   Await<BarrierOperation> barrier();
 
@@ -133,6 +134,9 @@ class Core {
   std::uint32_t outstanding() const { return outstanding_; }
   void count_outstanding() { ++outstanding_; }
   std::vector<SlotReads>& slot_reads() { return slot_reads_; }
+  /// Of each slot awaited, the packet that satisfied it, or kNoPacket; when causes are kept.
+  std::vector<fabric::CausalKey>& slot_writers() { return slot_writers_; }
+  static constexpr fabric::CausalKey kNoPacket = ~fabric::CausalKey{0};
   bool suspend(std::coroutine_handle<> program, Operation& operation) {
     program_ = program;
     operation_ = &operation;
@@ -169,6 +173,7 @@ class Core {
   Timeline timeline_;
   std::vector<Phase> phases_;  // only when traced
   std::vector<SlotReads> slot_reads_;
+  std::vector<fabric::CausalKey> slot_writers_;
 };
 
 template <typename Op>

@@ -10,7 +10,7 @@
 namespace orrery::devices {
 
 struct Costs {
-  explicit Costs(const Device& device)
+  explicit Costs(const Device& device, bool computes_at_once = false)
       : cores(device.cores()),
         launch(emu::from_ns(device.launch_ns())),
         issue(emu::from_ns(device.issue_ns())),
@@ -28,7 +28,8 @@ struct Costs {
         vector_pass(emu::from_ns(device.vector_pass_ns())),
         vector_elements_per_ns(device.vector_elements_per_ns()),
         scalar_step(emu::from_ns(device.scalar_step_ns())),
-        matrix_flop_per_ns(device.matrix_tflop_per_s() * 1e3 * device.matrix_efficiency()) {}
+        matrix_flop_per_ns(device.matrix_tflop_per_s() * 1e3 * device.matrix_efficiency()),
+        free_compute(computes_at_once) {}
 
   /// One vector pass over `elements` of 4 bytes.
   emu::Time vector(std::uint64_t elements) const {
@@ -55,6 +56,7 @@ struct Costs {
   double vector_elements_per_ns;
   emu::Time scalar_step;
   double matrix_flop_per_ns;
+  bool free_compute;  // what cores compute takes no time; for what-if runs
 
  private:
   static emu::Time ratio(double work, double per_ns) {

@@ -100,7 +100,14 @@ class Walker {
     const emu::Time to = std::min(walk_.time, std::max(from, walk_.floor));
     walk_.parts[part] += walk_.time - to;
     if (steps_.size() < CriticalPath::kMaxSteps && to < walk_.time) {
-      steps_.push_back({walk_.rank, walk_.core, part, source, to, walk_.time});
+      PathStep step = journey_;
+      step.rank = walk_.rank;
+      step.core = walk_.core;
+      step.part = part;
+      step.source = source;
+      step.from = to;
+      step.to = walk_.time;
+      steps_.push_back(step);
     }
     walk_.time = to;
     if (walk_.time <= walk_.floor) walk_.done = true;
@@ -136,13 +143,19 @@ class Walker {
       walk_.core = cause.core;
     } else {
       take(part, cause.time);
+      journey_.waiting = part;
+      journey_.since = start;
       follow(cause.journey);
+      journey_ = PathStep{};
     }
   }
 
   // Backwards along a packet's journey to the moment its core began to issue.
   void follow(const fabric::Journey& journey) {
     if (walk_.done) return;
+    journey_.peer = cluster_.rank_at(journey.device);
+    journey_.peer_core = journey.core;
+    journey_.issued = journey.issued;
     const emu::Time end = walk_.time;
     emu::Time rest = end - journey.issued - journey.latency - journey.issuing;
     for (const emu::Time queued : journey.queueing) rest -= queued;
@@ -165,6 +178,7 @@ class Walker {
   std::vector<PathStep>& steps_;
   const std::uint32_t operation_;
   const std::uint32_t iteration_;
+  PathStep journey_{};  // whose stretches the next ones are
 };
 
 }  // namespace

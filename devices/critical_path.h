@@ -21,6 +21,14 @@ struct PathStep {
   std::uint32_t source;  // for a packet on its way: the device that sent it; else rank
   emu::Time from;
   emu::Time to;
+  // A stretch of a put's journey: who issued it, when, and from when and for which part the core
+  // waited for it.
+  std::uint32_t peer = kNobody;
+  std::uint32_t peer_core = 0;
+  std::uint32_t waiting = 0;  // index into part_names()
+  emu::Time issued = 0;
+  emu::Time since = 0;
+  static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 };
 
 struct CriticalPath {

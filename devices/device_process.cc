@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "devices/kernel_spans.h"
 #include "emu/errors.h"
@@ -58,7 +60,10 @@ void DeviceProcess::handle(const emu::Event& event) {
       break;
     case fabric::kAcknowledgement: {
       const auto& packet = event.as<fabric::Packet>();
-      cores_[port_.acknowledge(packet.put)].acknowledged(packet);
+      const std::uint32_t serial = port_.serial(packet.put);
+      const std::uint32_t core = port_.acknowledge(packet.put);
+      log(core, {.key = fabric::causal_key(node_, serial), .kind = fabric::CausalKind::kAck});
+      cores_[core].acknowledged(packet);
       break;
     }
     case kStreamKind:
@@ -93,6 +98,8 @@ void DeviceProcess::launch(const KernelCall& call, std::coroutine_handle<> strea
   stream_handle_ = stream;
   kernel_cores_ = call.cores;
   program_ = call.program;
+  log(kernel_cores_,
+      {.amount = call.iteration, .other = call.operation, .kind = fabric::CausalKind::kKernel});
   for (std::uint32_t core = 0; core < kernel_cores_; ++core) {
     cores_[core].launch(program_(cores_[core]), kernel_.start);
   }
@@ -100,6 +107,7 @@ void DeviceProcess::launch(const KernelCall& call, std::coroutine_handle<> strea
 
 void DeviceProcess::core_finished(std::uint32_t core) {
   kernel_.last_core = core;
+  log(core, {.kind = fabric::CausalKind::kEnd});
   if (++finished_cores_ < kernel_cores_) return;
   kernel_.end = shard_.now();
   for (std::uint32_t each = 0; each < kernel_cores_; ++each) {
@@ -139,6 +147,7 @@ void DeviceProcess::trace_unfinished(emu::Time now) {
 
 void DeviceProcess::arrive_at_barrier(std::uint32_t core) {
   at_barrier_.push_back(core);
+  log(core, {.kind = fabric::CausalKind::kArrive});
   if (at_barrier_.size() < kernel_cores_) return;
   ++counters_.barriers;
   const emu::Time now = shard_.now();
@@ -207,6 +216,7 @@ void DeviceProcess::count_put(std::uint32_t rank, std::uint64_t bytes, fabric::P
 void DeviceProcess::on_visible(const fabric::Packet& packet, fabric::Address address,
                                std::uint32_t bytes) {
   read_log_.written(address, bytes);
+  if (keeps_causes()) log_visible(packet, address, bytes);
   if (bytes <= kSmallWrite) {
     last_writes_[address / kGranule] = {packet.source, packet.core, shard_.now()};
   }
@@ -216,6 +226,21 @@ void DeviceProcess::on_visible(const fabric::Packet& packet, fabric::Address add
     if (address < watch.last && address + bytes > watch.first) {
       cores_[watch.core].visible(packet, address, bytes);
     }
+  }
+}
+
+void DeviceProcess::log_visible(const fabric::Packet& packet, fabric::Address address,
+                                std::uint32_t bytes) {
+  const fabric::CausalKey key = fabric::causal_key(packet.source, packet.number);
+  log(0, {.key = key, .kind = fabric::CausalKind::kVisible});
+  if (bytes > kSmallWrite) return;
+  for (fabric::Address word = address / kWord; word * kWord < address + bytes; ++word) {
+    Writers& writers = writers_[word];
+    std::move_backward(writers.writes.begin(), writers.writes.end() - 1, writers.writes.end());
+    const auto held = std::as_const(memory_).view(word * kWord, kWord);
+    writers.writes[0].packet = key;
+    std::memcpy(&writers.writes[0].value, held.data(), kWord);
+    writers.count = std::min(writers.count + 1, Writers::kKept);
   }
 }
 

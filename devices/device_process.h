@@ -1,6 +1,7 @@
 // A device as a logical process: its memory, its cores, its port, and the kernels that run on it.
 #pragma once
 
+#include <array>
 #include <coroutine>
 #include <cstdint>
 #include <deque>
@@ -109,6 +110,29 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   /// Takes `bytes` of the device's shared memory bandwidth from `now`; returns when they are
   /// through.
   emu::Time take_hbm(emu::Time now, std::uint64_t bytes);
+  /// Keeps what a core did, if anybody wants to know (causal_log.h); fills in `at` and `core`.
+  void log(std::uint32_t core, fabric::CausalEntry entry) {
+    fabric::CausalLog* log = network_.causal_log();
+    if (log == nullptr) return;
+    entry.at = shard_.now();
+    entry.core = static_cast<std::uint16_t>(core);
+    log->add(node_, entry);
+  }
+  bool keeps_causes() const { return network_.causal_log() != nullptr; }
+  /// The latest small puts into a word of 4 bytes, latest first, and what it held after each.
+  struct Writers {
+    static constexpr std::size_t kKept = 4;
+    struct Write {
+      fabric::CausalKey packet = 0;
+      std::uint32_t value = 0;
+    };
+    std::array<Write, kKept> writes;
+    std::size_t count = 0;
+  };
+  /// Of the word at `address`; null if there are none or no causes are kept.
+  const Writers* writers_of(fabric::Address address) const {
+    return writers_.find(address / kWord);
+  }
   std::string last_writer(fabric::Address address) const;
   /// The message of a packet that arrived here, for traces. The answer to a get counts as sent by
   /// the core that asked.
@@ -130,6 +154,7 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   std::vector<std::string> waiting() const;
 
  private:
+  void log_visible(const fabric::Packet& packet, fabric::Address address, std::uint32_t bytes);
   void trace_kernel(emu::TraceSink& trace, emu::Time end) const;
   void launch(const KernelCall& call, std::coroutine_handle<> stream);
   void wake_stream(std::coroutine_handle<> stream, emu::Time delay);
@@ -137,6 +162,8 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
                   std::uint32_t bytes) override;
   void on_complete(const fabric::Packet& packet) override;
   void on_acknowledge(const fabric::Packet& packet) override;
+
+  static constexpr fabric::Address kWord = 4;
 
   struct Watch {
     fabric::Address first;
@@ -167,6 +194,7 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   fabric::Address watched_first_ = ~fabric::Address{0};
   fabric::Address watched_last_ = 0;
   emu::FlatMap<LastWrite> last_writes_;  // small writes only, by 32-byte granule
+  emu::FlatMap<Writers> writers_;        // the same by word, when causes are kept
 
   std::vector<std::uint32_t> at_barrier_;
   std::uint32_t kernel_cores_ = 0;

@@ -107,6 +107,14 @@ PutHandle StorePort::submit(const StoreRequest& request, emu::Time start) {
   head.journey.issuing = start - request.issued;
   put.choice_base = choices_++;
   put.serial = ++serials_;
+  if (fabric::CausalLog* log = network_.causal_log()) {
+    log->add(node_, {.at = request.issued,
+                     .key = fabric::causal_key(node_, serial(number)),
+                     .amount = head.put_bytes,
+                     .other = request.destination,
+                     .core = head.core,
+                     .kind = fabric::CausalKind::kPut});
+  }
   return {stream(number, *pipe, start), put.serial, number};
 }
 
@@ -131,10 +139,19 @@ void StorePort::reply(const Packet& request, emu::Time now) {
   head.issued = request.issued;
   head.sequence = unordered_sequence_++;
   head.journey = request.journey;  // the reply goes on where the request arrived
+  const fabric::CausalKey asked = fabric::causal_key(request.source, request.number);
   put.choice_base = choices_++;
   put.serial = ++serials_;
   // The port serves gets by itself, packets back to back, with no core's pipe in between.
-  while (put.piece < put.pieces.size()) send_next(number, now);
+  while (put.piece < put.pieces.size()) {
+    if (fabric::CausalLog* log = network_.causal_log()) {
+      log->add(node_, {.at = now,
+                       .key = fabric::causal_key(node_, packets_),
+                       .amount = asked,
+                       .kind = fabric::CausalKind::kReply});
+    }
+    send_next(number, now);
+  }
   free_.push_back(number);
 }
 
@@ -152,10 +169,17 @@ void StorePort::request(fabric::NodeId destination, std::uint32_t core, fabric::
   packet.core = static_cast<std::uint16_t>(core);
   packet.issued = issued;
   packet.choice = network_.choice(node_, destination, choices_++);
+  packet.number = packets_++;
   packet.journey.device = node_;
   packet.journey.core = core;
   packet.journey.issued = issued;
   packet.journey.issuing = start - issued;
+  if (fabric::CausalLog* log = network_.causal_log()) {
+    log->add(node_, {.at = start,
+                     .key = fabric::causal_key(node_, packet.number),
+                     .core = packet.core,
+                     .kind = fabric::CausalKind::kGet});
+  }
   network_.inject(start, packet);
 }
 
@@ -242,6 +266,7 @@ void StorePort::send_next(std::uint32_t number, emu::Time now) {
   packet.bytes = bytes;
   packet.offset = put.bytes;
   packet.first = put.packets == 0;
+  packet.number = packets_++;
   packet.choice =
       network_.choice(node_, packet.destination,
                       choice_per_packet_ && put.packets > 0 ? choices_++ : put.choice_base);
@@ -255,6 +280,14 @@ void StorePort::send_next(std::uint32_t number, emu::Time now) {
     const bool whole = bytes == packet.put_bytes && packet.kind == PacketKind::kPut;
     packet.payload = shard_.send_payload(packet.destination, source_of(put, packet),
                                          whole ? memory_.row_to_adopt(packet.address, bytes) : 0);
+  }
+  fabric::CausalLog* log = network_.causal_log();
+  if (log != nullptr && packet.kind != PacketKind::kGetReply) {
+    log->add(node_, {.at = now,
+                     .key = fabric::causal_key(node_, packet.number),
+                     .amount = bytes,
+                     .other = serial(number),
+                     .kind = fabric::CausalKind::kLeave});
   }
   ++put.packets;
   put.bytes += bytes;

@@ -70,6 +70,10 @@ class StorePort {
     return put.serial != handle.serial || put.piece == put.pieces.size();
   }
 
+  /// The put's number among all of this device, as the causal log knows it.
+  std::uint32_t serial(std::uint32_t number) const {
+    return static_cast<std::uint32_t>(puts_[number].serial);
+  }
   /// The put's core, after which the put is forgotten.
   std::uint32_t acknowledge(std::uint32_t number);
 
@@ -117,6 +121,7 @@ class StorePort {
   std::uint32_t unordered_sequence_ = 0;
   std::uint64_t choices_ = 0;
   std::uint64_t serials_ = 0;
+  std::uint32_t packets_ = 0;
   std::vector<Put> puts_;
   std::vector<std::uint32_t> free_;
   std::vector<std::byte> carried_;  // of the packet that is being sent

@@ -5,25 +5,49 @@
 #include <algorithm>
 
 #include "devices/core.h"
+#include "devices/cost.h"
 #include "devices/device_process.h"
 
 namespace orrery::devices {
 
 namespace {
 Cause cause_of(const fabric::Packet& packet, emu::Time time) { return {packet.journey, 0, time}; }
+
+void log_spent(Core& core, Cost cost, emu::Time duration) {
+  if (duration == 0) return;
+  core.device().log(core.index(), {.amount = static_cast<std::uint64_t>(duration),
+                                   .kind = fabric::CausalKind::kSpend,
+                                   .detail = static_cast<std::uint8_t>(cost)});
+}
 }  // namespace
 
-bool SpendOperation::begin(Core& core) { return core.spend(category_, duration_); }
+bool SpendOperation::begin(Core& core) {
+  log_spent(core, Cost::kCompute, duration_);
+  return core.spend(category_, duration_);
+}
+
+void LocalOperation::log(Core& core) const {
+  if (handle_.serial == 0) return;
+  const auto serial = static_cast<std::uint32_t>(handle_.serial);
+  core.device().log(core.index(), {.key = fabric::causal_key(core.device().node(), serial),
+                                   .kind = fabric::CausalKind::kSourceWait});
+}
 
 bool LocalOperation::begin(Core& core) {
-  if (core.device().port().has_left(handle_)) return false;
+  if (core.device().port().has_left(handle_)) {
+    log(core);
+    return false;
+  }
   core.timeline().append(Category::kSourceWait, handle_.locally_complete);
   core.resume_at(handle_.locally_complete);
   return true;
 }
 
 bool LocalOperation::advance(Core& core) {
-  if (core.device().port().has_left(handle_)) return true;
+  if (core.device().port().has_left(handle_)) {
+    log(core);
+    return true;
+  }
   core.resume_at(core.now());  // behind the packet's own event at this very time
   return false;
 }
@@ -66,12 +90,18 @@ std::string PutOperation::describe(const Core& core) const {
 }
 
 bool QuietOperation::begin(Core& core) {
-  if (!drain_) return core.spend(Category::kIssue, core.costs().fence);
-  return core.outstanding() > 0;
+  if (!drain_) {
+    log_spent(core, Cost::kFence, core.costs().fence);
+    return core.spend(Category::kIssue, core.costs().fence);
+  }
+  if (core.outstanding() > 0) return true;
+  core.device().log(core.index(), {.kind = fabric::CausalKind::kQuiet});
+  return false;
 }
 
 void QuietOperation::on_acknowledge(Core& core, const fabric::Packet& packet) {
   if (!drain_ || core.outstanding() > 0) return;
+  core.device().log(core.index(), {.kind = fabric::CausalKind::kQuiet});
   core.timeline().append(Category::kFenceStall, core.now(), cause_of(packet, core.now()));
   core.resume_at(core.now());
 }
@@ -101,6 +131,8 @@ bool GetOperation::advance(Core& core) {
 
 void GetOperation::on_reply(Core& core, const fabric::Packet& packet) {
   step_ = Step::kDone;
+  core.device().log(core.index(), {.key = fabric::causal_key(packet.source, packet.number),
+                                   .kind = fabric::CausalKind::kGetDone});
   core.timeline().append(Category::kRemoteRead, core.now(), cause_of(packet, core.now()));
   core.device().trace_wait_end(core.index(), core.device().origin_of(packet), core.now());
   core.resume_at(core.now());
@@ -121,6 +153,10 @@ void CopyOperation::next_chunk(Core& core, emu::Time start) {
   chunk_ =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes_ - done_, costs.copy_chunk_bytes));
   const std::uint64_t traffic = to_ == from_ ? chunk_ : std::uint64_t{2} * chunk_;
+  core.device().log(core.index(), {.amount = traffic,
+                                   .other = chunk_,
+                                   .kind = fabric::CausalKind::kCopy,
+                                   .detail = static_cast<std::uint8_t>(done_ == 0)});
   const emu::Time shared = core.device().take_hbm(start, traffic);
   const emu::Time end = std::max(shared, start + costs.core_copy.serialisation(chunk_));
   core.timeline().append(Category::kLocalCopy, end);

@@ -36,6 +36,8 @@ class LocalOperation : public Operation {
   void result() const {}
 
  private:
+  void log(Core& core) const;
+
   PutHandle handle_;
 };
 

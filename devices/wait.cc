@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
+#include <utility>
 
 #include "devices/core.h"
 #include "devices/device_process.h"
@@ -51,6 +53,12 @@ bool WaitOperation::begin(Core& core) {
       ++remaining_;
     }
   }
+  if (core.device().keeps_causes()) {
+    core.slot_writers().assign(slots_.count, Core::kNoPacket);
+    for (std::uint32_t slot = 0; slot < slots_.count; ++slot) {
+      if (reads[slot].from == 0) core.slot_writers()[slot] = earlier_writer(core, slot);
+    }
+  }
   unseen_ = remaining_;
   core.device().add_watch(core.index(), first(), last());
   schedule_end(core);
@@ -80,6 +88,9 @@ void WaitOperation::on_visible(Core& core, const fabric::Packet& packet, fabric:
 }
 
 void WaitOperation::open(Core& core, std::uint32_t slot, const fabric::Packet& packet) {
+  if (core.device().keeps_causes()) {
+    core.slot_writers()[slot] = fabric::causal_key(packet.source, packet.number);
+  }
   SlotReads& reads = core.slot_reads()[slot];
   const std::int64_t sweep = sweep_after(slot, core.now());
   --remaining_;
@@ -119,10 +130,41 @@ bool WaitOperation::advance(Core& core) {
   }
   core.device().remove_watch(core.index());
   core.device().counters().polls += static_cast<std::uint64_t>(scheduled_ + 1) * slots_.count;
+  log(core);
   if (caused_) core.timeline().append(Category::kFlagWait, cause_.time, cause_);
   core.timeline().append(Category::kPoll, core.now());
   if (caused_) core.device().trace_wait_end(core.index(), woken_by_, cause_.time);
   return true;
+}
+
+// The put without which a slot would not have been satisfied before the wait began: had that begun
+// earlier, it would have waited for it.
+fabric::CausalKey WaitOperation::earlier_writer(Core& core, std::uint32_t slot) const {
+  const DeviceProcess::Writers* writers =
+      core.device().writers_of(slots_.base + slot * slots_.stride);
+  if (writers == nullptr) return Core::kNoPacket;
+  fabric::CausalKey writer = writers->writes[0].packet;
+  if (slots_.width != sizeof(std::uint32_t)) return writer;
+  for (std::size_t i = 1; i < writers->count; ++i) {
+    const auto held = std::as_bytes(std::span(&writers->writes[i].value, 1));
+    if (!predicate_.test(held.data(), predicate_.argument)) break;
+    writer = writers->writes[i].packet;
+  }
+  return writer;
+}
+
+void WaitOperation::log(Core& core) const {
+  DeviceProcess& device = core.device();
+  if (!device.keeps_causes()) return;
+  for (std::uint32_t slot = 0; slot < slots_.count; ++slot) {
+    if (slot < 64 && ((slots_.skip >> slot) & 1) != 0) continue;
+    const fabric::CausalKey writer = core.slot_writers()[slot];
+    if (writer == Core::kNoPacket) continue;
+    device.log(core.index(), {.key = writer, .other = slot, .kind = fabric::CausalKind::kSlot});
+  }
+  device.log(core.index(), {.amount = static_cast<std::uint64_t>(sweep_time()),
+                            .other = slots_.count,
+                            .kind = fabric::CausalKind::kWait});
 }
 
 std::string WaitOperation::describe(const Core& core) const {

@@ -12,6 +12,7 @@
 #include "devices/operation.h"
 #include "devices/timeline.h"
 #include "emu/trace_sink.h"
+#include "fabric/causal_log.h"
 
 namespace orrery::devices {
 
@@ -88,6 +89,8 @@ class WaitOperation : public Operation {
   void open(Core& core, std::uint32_t slot, const fabric::Packet& packet);
   bool seen_by_last_sweep(Core& core) const;
   void schedule_end(Core& core);
+  void log(Core& core) const;
+  fabric::CausalKey earlier_writer(Core& core, std::uint32_t slot) const;
 
   Slots slots_;
   Predicate predicate_;

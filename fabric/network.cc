@@ -44,6 +44,14 @@ void Network::forward(NodeId node, emu::Time head, const Packet& packet) {
   if (emu::TraceSink* trace = engine_.shard_of(node).trace()) [[unlikely]]
     trace->on_busy(node, link.link_class, start, tail);
 
+  if (log_ != nullptr) {
+    log_->add(node, {.at = head,
+                     .key = causal_key(packet.source, packet.number),
+                     .amount = wire_bytes,
+                     .other = id,
+                     .kind = CausalKind::kHop});
+  }
+
   const bool last = link.to == packet.destination;
   emu::Event& event = engine_.shard_of(node).schedule(
       node, link.to, (last ? tail : start) + link.latency, last ? kDelivery : kHeadArrival);
@@ -60,6 +68,11 @@ void Network::inject(emu::Time now, const Packet& packet) {
   if (packet.destination != packet.source) {
     forward(packet.source, now, packet);
     return;
+  }
+  if (log_ != nullptr) {
+    log_->add(
+        packet.source,
+        {.at = now, .key = causal_key(packet.source, packet.number), .kind = CausalKind::kSelf});
   }
   Packet& self = engine_.shard_of(packet.source)
                      .schedule(packet.source, packet.source, now + self_latency_, kDelivery)

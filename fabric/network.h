@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "emu/engine.h"
+#include "fabric/causal_log.h"
 #include "fabric/packet.h"
 #include "fabric/routing.h"
 #include "fabric/topology.h"
@@ -50,6 +51,10 @@ class Network {
   emu::Time self_latency() const { return self_latency_; }
   const LinkUse& use(LinkId link) const { return uses_[link]; }
 
+  /// Where causes are kept; null for nowhere.
+  void set_causal_log(CausalLog* log) { log_ = log; }
+  CausalLog* causal_log() const { return log_; }
+
  private:
   emu::Engine& engine_;
   const Topology& topology_;
@@ -58,6 +63,7 @@ class Network {
   const emu::Time self_latency_;
   const std::uint32_t header_bytes_;
   std::vector<LinkUse> uses_;
+  CausalLog* log_ = nullptr;
 };
 
 /// A switch: hands packets on.

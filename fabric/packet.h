@@ -58,6 +58,7 @@ struct Packet {
   bool first = true;            // of the put's packets
   std::uint32_t choice = 0;     // among equal paths
   std::uint32_t in_buffer = 0;  // where the bytes begin in the payload's buffer
+  std::uint32_t number = 0;     // among all packets of the source
   emu::Time issued = 0;         // when the core did
   emu::Time path_latency = 0;   // links' latencies so far: the acknowledgement's way back
   emu::Time tail_lag = 0;       // tail behind head, at the head's arrival

@@ -132,11 +132,13 @@ void Measurement::fold(std::uint32_t iteration) {
   for (std::uint32_t index = 0; index < operations_.size(); ++index) {
     OperationSummary& operation = operations_[index];
     const emu::Time latency = cluster_.processes().max(slowest[index]);
+    slowest[index] = latency;
     if (latency <= operation.slowest) continue;
     operation.slowest = latency;
     operation.slowest_iteration = iteration;
     operation.path = devices::critical_path(cluster_, index, iteration);
   }
+  slowest_.push_back(std::move(slowest));
   for (std::uint32_t rank = 0; rank < cluster_.ranks(); ++rank) {
     if (cluster_.is_local(rank)) {
       std::erase_if(cluster_.device(rank).records(), [iteration](const KernelRecord& record) {

@@ -24,6 +24,8 @@ class Measurement {
   void finish(std::uint32_t iterations, Result& result);
   /// The critical path of each operation's slowest device and iteration.
   std::vector<devices::CriticalPath> paths() const;
+  /// Largest latency over all devices, by iteration, then operation.
+  const std::vector<std::vector<emu::Time>>& slowest() const { return slowest_; }
 
  private:
   struct OperationSummary {
@@ -39,6 +41,7 @@ class Measurement {
   devices::Cluster& cluster_;
   const Algorithm& algorithm_;
   std::vector<OperationSummary> operations_;
+  std::vector<std::vector<emu::Time>> slowest_;
   emu::Time first_start_ = emu::kNever;
   emu::Time last_end_ = 0;
 };

@@ -285,6 +285,8 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
   cluster_options.adversary = {config.adversary, config.seed,
                                emu::from_ns(config.machine.fabric().adversary_delay_ns())};
   if (config.max_virtual_ms > 0) cluster_options.limit = emu::from_ns(config.max_virtual_ms * 1e6);
+  cluster_options.what_if = config.what_if;
+  if (config.explain) cluster_options.causal_entries = config.most_causes;
   const auto transport = emu::make_transport(config.transport, processes);
   Cluster cluster(processes, transport.get(), config.machine, config.machine_file, cluster_options);
   // Devices on threads of their own need no others for their arithmetic.
@@ -330,6 +332,8 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
   } else {
     driver.measurement().finish(config.iterations, result);
     outcome.paths = driver.measurement().paths();
+    outcome.slowest = driver.measurement().slowest();
+    if (config.explain) outcome.history = devices::causal_history(cluster, config.align);
     double buffers = 0;
     for (std::uint32_t device = 0; device < config.devices; ++device) {
       buffers = std::max(buffers, static_cast<double>(algorithm->touched_bytes(device)));

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "devices/causal_history.h"
 #include "devices/critical_path.h"
 #include "devices/machine.h"
 #include "emu/process_group.h"
@@ -34,7 +35,10 @@ struct RunConfig {
   int threads = 1;
   std::string transport = "auto";
   devices::Overrides
-      settings;  // all of --set; those of the machine and workload are applied already
+      settings;          // all of --set; those of the machine and workload are applied already
+  bool explain = false;  // keep the causes of what happened,
+  std::uint64_t most_causes = std::uint64_t{1} << 23;  // of 32 bytes; more than that: none
+  devices::WhatIf what_if;                             // for runs without a cost
   std::optional<TraceRequest> trace;
   std::function<void(const std::string&)> progress;  // a line now and then; may be empty
 };
@@ -47,6 +51,10 @@ struct RunOutcome {
   std::vector<devices::CriticalPath> paths;
   /// What `trace` asked for; on process 0 alone, also after a hang.
   std::optional<RunTrace> trace;
+  /// Largest latency over all devices, by iteration, then operation.
+  std::vector<std::vector<emu::Time>> slowest;
+  /// With RunConfig::explain: the causes, on process 0 alone.
+  devices::CausalHistory history;
 };
 
 /// Collective over `processes`; every process gets the same result (R4), the host section aside.

@@ -40,13 +40,16 @@ inline const std::pair<std::string, std::string> kFinePolls{"device.poll_ns", "0
 class Rig {
  public:
   explicit Rig(Machine what, std::uint32_t ranks, fabric::Adversary adversary = {},
-               const std::string& placement = "packed", std::uint64_t memory_bytes = 8 << 20)
+               const std::string& placement = "packed", std::uint64_t memory_bytes = 8 << 20,
+               std::uint64_t causal_entries = 0, const WhatIf& what_if = {})
       : machine_(std::move(what)) {
     ClusterOptions options;
     options.ranks = ranks;
     options.placement = placement;
     options.memory_bytes = memory_bytes;
     options.adversary = adversary;
+    options.causal_entries = causal_entries;
+    options.what_if = what_if;
     cluster_ = std::make_unique<Cluster>(processes_, nullptr, machine_, "test", options);
   }
 
