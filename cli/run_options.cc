@@ -46,6 +46,19 @@ double parse_positive(const std::string& flag, const std::string& text) {
   return value;
 }
 
+std::uint32_t parse_tokens(const std::string& text) {
+  return static_cast<std::uint32_t>(parse_number("--tokens", text, 0, 1 << 20));
+}
+std::uint32_t parse_devices(const std::string& text) {
+  return static_cast<std::uint32_t>(parse_number("--devices", text, 1, 1 << 20));
+}
+std::uint32_t parse_iterations(const std::string& text) {
+  return static_cast<std::uint32_t>(parse_number("--iterations", text, 1, 1'000'000));
+}
+std::uint64_t parse_seed(const std::string& text) {
+  return parse_number("--seed", text, 0, (std::uint64_t{1} << 53) - 1);
+}
+
 const std::vector<std::string> kRoots = {"fabric", "device", "workload", "algorithm"};
 
 // Also before any work, though make_transport would refuse the same.
@@ -89,7 +102,7 @@ moe::Workload to_workload(const std::string& file, const std::optional<std::stri
                           const devices::Overrides& settings) {
   moe::Workload workload = moe::load_workload(file);
   if (tokens) {
-    workload.set_tokens(static_cast<std::uint32_t>(parse_number("--tokens", *tokens, 0, 1 << 20)));
+    workload.set_tokens(parse_tokens(*tokens));
     workload.clear_tokens_per_device();
   }
   for (const auto& [field, value] : settings) {
@@ -115,11 +128,12 @@ void add_optional(CLI::App& app, const std::string& name, std::optional<std::str
 
 }  // namespace
 
-void RunOptions::add_to(CLI::App& app) {
+void RunOptions::add_to(CLI::App& app, bool complete) {
   app.add_option("--topology", topology, "a shipped topology or a file; see orrery list topologies")
-      ->required();
+      ->required(complete);
   app.add_option("--workload", workload, "a shipped workload or a file; see orrery list workloads");
-  app.add_option("--algorithm", algorithm, "an algorithm; see orrery list algorithms")->required();
+  app.add_option("--algorithm", algorithm, "an algorithm; see orrery list algorithms")
+      ->required(complete);
   add_optional(app, "--devices", devices, "devices of the run (default: all of the topology)");
   app.add_option("--placement", placement, "packed, spread, or a list of ports such as 0-7,16");
   add_optional(app, "--tokens", tokens, "tokens per device (default: the workload's)");
@@ -139,6 +153,18 @@ void RunOptions::add_to(CLI::App& app) {
   app.add_option("--threads", threads, "threads that run this process's devices side by side");
 }
 
+void RunOptions::check_texts() const {
+  find_data_file("topologies", topology, "--topology");
+  find_data_file("workloads", workload, "--workload");
+  moe::find_algorithm(algorithm);
+  split_settings(settings);
+  if (devices) parse_devices(*devices);
+  if (tokens) parse_tokens(*tokens);
+  parse_iterations(iterations);
+  parse_seed(seed);
+  if (max_virtual_ms) parse_positive("--max-virtual-ms", *max_virtual_ms);
+}
+
 moe::RunConfig RunOptions::to_config(const emu::ProcessGroup& processes) const {
   check_transport(transport, processes);
   moe::RunConfig config;
@@ -155,19 +181,18 @@ moe::RunConfig RunOptions::to_config(const emu::ProcessGroup& processes) const {
   const std::uint32_t ports = graph.devices;
   config.devices = ports;
   if (devices) {
-    const std::uint64_t wanted = parse_number("--devices", *devices, 1, 1 << 20);
+    const std::uint32_t wanted = parse_devices(*devices);
     if (wanted > ports) {
       throw emu::ConfigError("--devices", "", *devices,
                              fmt::format("at most the {} devices of topology {}", ports, topology));
     }
-    config.devices = static_cast<std::uint32_t>(wanted);
+    config.devices = wanted;
   }
   moe::token_bound(config.workload, config.devices, config.workload_file);
   fabric::place(graph, config.devices, placement);
   config.placement = placement;
-  config.iterations =
-      static_cast<std::uint32_t>(parse_number("--iterations", iterations, 1, 1'000'000));
-  config.seed = parse_number("--seed", seed, 0, (std::uint64_t{1} << 53) - 1);
+  config.iterations = parse_iterations(iterations);
+  config.seed = parse_seed(seed);
   config.align = align;
   config.adversary = adversary;
   if (max_virtual_ms) config.max_virtual_ms = parse_positive("--max-virtual-ms", *max_virtual_ms);

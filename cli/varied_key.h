@@ -1,0 +1,33 @@
+// What --vary can vary: the flags of a run by their names, and every path that --set takes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/run_options.h"
+
+namespace orrery::cli {
+
+/// A varied key and its values, as text.
+struct Axis {
+  std::string key;
+  std::vector<std::string> values;
+};
+
+/// True if `key` is a path for --set: fabric., device., workload. or algorithm.
+bool is_setting(const std::string& key);
+
+/// Names of the flags that can be varied, without their dashes.
+std::vector<std::string> varied_flags();
+
+/// Gives the flag or path `key` the text `value` in `options`. Throws ConfigError (naming `where`)
+/// for a key that is neither, and for a value of a switch that is not true or false.
+void set_key(RunOptions& options, const std::string& where, const std::string& key,
+             const std::string& value);
+
+/// Throws ConfigError for what is wrong with an axis by itself, without any run: an unknown key; a
+/// flag's value of the wrong kind; a path or value that none of the sweep's topologies, workloads
+/// or algorithms takes. `options` is the sweep's first point.
+void check_axes(const std::vector<Axis>& axes, const RunOptions& options, const std::string& where);
+
+}  // namespace orrery::cli
