@@ -85,7 +85,8 @@ struct SweepCommand {
     check_machinery(machinery, processes);
     check_one_point(plan, machinery, processes);
     const OutputFile csv(processes, "--csv", csv_file);
-    SweepFolder folder(processes, out, request, resumption);
+    SweepFolder folder(processes, out, request,
+                       {resumption.resume || resumption.retry_errors, resumption.retry_errors});
 
     std::vector<std::size_t> missing;
     for (std::size_t i = 0; i < plan.size(); ++i) {
@@ -194,7 +195,7 @@ Command add_sweep(CLI::App& app) {
   command->add_flag("--resume", sweep->resumption.resume,
                     "keep what is finished in --out, failed points too, and run what is missing");
   command->add_flag("--retry-errors", sweep->resumption.retry_errors,
-                    "with --resume: run points again whose outcome is \"error\"");
+                    "as --resume, and run points again whose outcome is \"error\"");
   command->add_option("--processes-per-point", sweep->processes_per_point,
                       "under mpirun: processes that share a point; those left over stay idle");
   command

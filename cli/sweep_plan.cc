@@ -29,8 +29,8 @@ SweepPlan::SweepPlan(const SweepRequest& request) : axes_(request.axes), zip_(re
     size_ = axes_.front().values.size();
     for (const Axis& axis : axes_) {
       if (axis.values.size() == size_) continue;
-      throw emu::ConfigError("--zip", axis.key, fmt::format("{} values", axis.values.size()),
-                             fmt::format("the {} values that {} has", size_, axes_.front().key));
+      throw emu::ConfigError("--zip", axis.key, fmt::format("{} of them", axis.values.size()),
+                             fmt::format("as many values as {} has, {}", axes_.front().key, size_));
     }
   } else {
     for (const Axis& axis : axes_) {

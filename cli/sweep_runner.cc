@@ -78,7 +78,7 @@ class Worker {
       // This ends the sweep; whoever resumes it goes on behind this point.
       PointRecord record = begin_record(plan_, number);
       set_error(record, error.what());
-      folder_.append(to_line(record));
+      folder_.append_once(record.key(), to_line(record));
       throw;
     }
   }
