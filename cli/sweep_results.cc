@@ -86,13 +86,13 @@ void check_metrics(const std::vector<std::string>& metrics) {
 
 json metric_of(const json& result, const std::string& path) {
   const std::size_t dot = path.find('.');
+  json value = walk(result, path);
   if (dot != std::string::npos && result.contains("operations")) {
     for (const json& operation : result["operations"]) {
       if (operation.value("name", "") == path.substr(0, dot))
-        return walk(operation, path.substr(dot + 1));
+        value = walk(operation, path.substr(dot + 1));
     }
   }
-  const json value = walk(result, path);
   return value.is_structured() ? json(nullptr) : value;
 }
 

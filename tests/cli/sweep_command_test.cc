@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -12,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/sweep.pb.h"
+#include "cli/sweep_folder.h"
 #include "tests/cli/program.h"
 
 namespace orrery::cli {
@@ -138,7 +139,9 @@ TEST_F(SweepCommand, AFailedPointIsRecordedAndDoesNotStopTheRest) {
     ++outcomes[each];
     EXPECT_EQ(point.contains("result"), each != "error") << line;
     EXPECT_EQ(point.at("error") == "", each == "ok") << line;
-    if (each == "hang") EXPECT_THAT(point.at("error").get<std::string>(), HasSubstr("wants"));
+    if (each == "hang") {
+      EXPECT_THAT(point.at("error").get<std::string>(), HasSubstr("wants"));
+    }
   }
   EXPECT_EQ(outcomes.size(), 4u);
 }
@@ -262,15 +265,13 @@ TEST_F(SweepCommand, ZipPairs) {
 
 TEST_F(SweepCommand, OneSweepAtATimeInAFolder) {
   const std::string folder = fresh();
-  // The first is at work for some seconds; the second is refused meanwhile.
-  const Outcome outcome = run_program(
-      "--help >/dev/null; " ORRERY_PROGRAM " " + kTiny +
-      "--quiet --iterations 200 --vary tokens=64:512:*2 --vary seed=1:20 --out " + folder +
-      " & first=$!; while [ ! -s " + folder + "/points.jsonl ]; do sleep 0.05; done; " +
-      ORRERY_PROGRAM + " " + kTiny +
-      "--quiet --iterations 200 --vary tokens=64:512:*2 --vary seed=1:20 --resume --out " + folder +
-      "; code=$?; kill $first; wait $first; exit $code");
+  const emu::ProcessGroup alone;
+  SweepRequest request;
+  request.add_axis("--vary", "tokens=2");
+  const SweepFolder other(alone, folder, request, {});
+  const Outcome outcome = run_program(kTiny + "--vary tokens=2 --out " + folder, 2);
   EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("a folder in which no other sweep is at work"));
 }
 
 TEST_F(SweepCommand, HelpNamesEveryFlag) {
