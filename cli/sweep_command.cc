@@ -85,7 +85,7 @@ struct SweepCommand {
     check_machinery(machinery, processes);
     check_one_point(plan, machinery, processes);
     const OutputFile csv(processes, "--csv", csv_file);
-    SweepFolder folder(processes, out, request,
+    SweepFolder folder(processes, out, request, plan.inputs(),
                        {resumption.resume || resumption.retry_errors, resumption.retry_errors});
 
     std::vector<std::size_t> missing;
@@ -189,8 +189,9 @@ Command add_sweep(CLI::App& app) {
       "--file", sweep->file,
       "a sweep as text protobuf (cli/sweep.proto); the command line goes before it");
   command
-      ->add_option("--out", sweep->out,
-                   "folder: points.jsonl gets a line per finished point, at once")
+      ->add_option(
+          "--out", sweep->out,
+          "folder, shared by all hosts: its points.jsonl gets a line per finished point, at once")
       ->required();
   command->add_flag("--resume", sweep->resumption.resume,
                     "keep what is finished in --out, failed points too, and run what is missing");

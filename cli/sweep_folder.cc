@@ -32,11 +32,12 @@ std::string file_in(const std::string& folder, const char* name) {
   return (fs::path(folder) / name).string();
 }
 
-Json to_json(const SweepRequest& request) {
+Json to_json(const SweepRequest& request, const SweepFolder::Inputs& inputs) {
   Json json = {{"fixed", Json::object()},
                {"vary", Json::array()},
                {"zip", request.zip},
                {"metrics", request.metrics}};
+  json["inputs"] = inputs;
   for (const auto& [key, value] : request.fixed) json["fixed"][key] = value;
   for (const Axis& axis : request.axes)
     json["vary"].push_back({{"key", axis.key}, {"values", axis.values}});
@@ -67,6 +68,13 @@ std::string difference(const Json& there, const Json& here) {
   }
   for (const auto& [key, value] : now) {
     if (!old.contains(key)) return fmt::format("there, {} is left out, not '{}'", key, value);
+  }
+  const SweepFolder::Inputs read = there.at("inputs");
+  const SweepFolder::Inputs reads = here.at("inputs");
+  for (const auto& [file, digest] : read) {
+    const auto it = reads.find(file);
+    if (it != reads.end() && it->second != digest)
+      return fmt::format("{} has been changed since", file);
   }
   return {};
 }
@@ -109,9 +117,9 @@ class SweepFolder::Hold {
 };
 
 SweepFolder::SweepFolder(const emu::ProcessGroup& processes, const std::string& path,
-                         const SweepRequest& request, Resumption resumption)
+                         const SweepRequest& request, const Inputs& inputs, Resumption resumption)
     : path_(path) {
-  at_first(processes, [&] { open_first(request, resumption); });
+  at_first(processes, [&] { open_first(request, inputs, resumption); });
   std::string problem;
   try {
     if (!lock_) lock_ = std::make_unique<LockFile>(file_in(path_, "lock"));
@@ -135,7 +143,8 @@ SweepFolder::SweepFolder(const emu::ProcessGroup& processes, const std::string& 
   }
 }
 
-void SweepFolder::open_first(const SweepRequest& request, Resumption resumption) {
+void SweepFolder::open_first(const SweepRequest& request, const Inputs& inputs,
+                             Resumption resumption) {
   std::error_code error;
   fs::create_directories(path_, error);
   if (!fs::is_directory(path_, error))
@@ -153,7 +162,7 @@ void SweepFolder::open_first(const SweepRequest& request, Resumption resumption)
     throw emu::ConfigError("--out", "", path_,
                            "an empty folder, or --resume: this one holds finished points");
   }
-  write_request(request, begun);
+  write_request(request, inputs, begun);
   bool errors = false;
   for_each_point([&](const nlohmann::json& point) {
     const bool again = resumption.retry_errors && point["outcome"] == "error";
@@ -168,9 +177,10 @@ void SweepFolder::open_first(const SweepRequest& request, Resumption resumption)
   lock_->unlock(kProcessByte);
 }
 
-void SweepFolder::write_request(const SweepRequest& request, bool begun) const {
+void SweepFolder::write_request(const SweepRequest& request, const Inputs& inputs,
+                                bool begun) const {
   const std::string path = file_in(path_, "sweep.json");
-  const Json here = to_json(request);
+  const Json here = to_json(request, inputs);
   if (begun) {
     const Json there = Json::parse(std::ifstream(path), nullptr, false);
     std::string other;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -28,11 +29,15 @@ struct Resumption {
 
 class SweepFolder {
  public:
+  /// The files that points read, by path, with a digest of each.
+  using Inputs = std::map<std::string, std::string>;
+
   /// Makes or opens `path`. Collective; throws ConfigError on all processes or on none when another
   /// sweep is at work there, when it holds points and `resumption` says nothing of them, when it
-  /// belongs to a sweep with other fixed flags or other varied keys, or cannot be written.
+  /// belongs to a sweep with other fixed flags, other varied keys or an input of the same path and
+  /// other contents, or cannot be written.
   SweepFolder(const emu::ProcessGroup& processes, const std::string& path,
-              const SweepRequest& request, Resumption resumption);
+              const SweepRequest& request, const Inputs& inputs, Resumption resumption);
 
   /// Keys of the points that were finished when the folder was opened; the same on all processes.
   const std::unordered_set<std::string>& finished() const { return finished_; }
@@ -52,8 +57,8 @@ class SweepFolder {
 
  private:
   class Hold;  // excludes other threads and processes while it lives
-  void open_first(const SweepRequest& request, Resumption resumption);
-  void write_request(const SweepRequest& request, bool begun) const;
+  void open_first(const SweepRequest& request, const Inputs& inputs, Resumption resumption);
+  void write_request(const SweepRequest& request, const Inputs& inputs, bool begun) const;
 
   std::string path_;
   std::unique_ptr<LockFile> lock_;

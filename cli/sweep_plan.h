@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,8 @@ class SweepPlan {
   /// "tokens=8 fabric.atomic_block_bytes=512": no two points have the same.
   std::string key(std::size_t number) const;
   RunOptions options(std::size_t number) const;
+  /// The files that the points read, with a digest of each.
+  std::map<std::string, std::string> inputs() const { return input_digests(axes_, options(0)); }
 
  private:
   RunOptions fixed_;

@@ -71,9 +71,9 @@ class Worker {
  private:
   PointRecord run(std::size_t number) const {
     try {
-      return run_point(part_, plan_, number, machinery_, [this] {
-        if (progress_.visible()) progress_.show(folder_.added());
-      });
+      std::function<void()> progress;
+      if (progress_.visible()) progress = [this] { progress_.show(folder_.added()); };
+      return run_point(part_, plan_, number, machinery_, progress);
     } catch (const emu::InvariantError& error) {
       // This ends the sweep; whoever resumes it goes on behind this point.
       PointRecord record = begin_record(plan_, number);
@@ -115,7 +115,7 @@ PointRecord run_point(const emu::ProcessGroup& part, const SweepPlan& plan, std:
     options.transport = machinery.transport;
     options.threads = std::to_string(part.size() == 1 ? 1 : machinery.threads);
     moe::RunConfig config = options.to_config(part);
-    config.progress = [&progress](const std::string&) { progress(); };
+    if (progress) config.progress = [&progress](const std::string&) { progress(); };
     set_outcome(record, moe::run(part, config));
   } catch (const emu::ConfigError& error) {
     set_error(record, error.what());

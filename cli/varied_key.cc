@@ -4,12 +4,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <sstream>
 
 #include "cli/data_files.h"
 #include "devices/machine.h"
+#include "emu/digest.h"
 #include "emu/errors.h"
 #include "emu/near_match.h"
 #include "emu/text_config.h"
@@ -152,6 +157,28 @@ void set_key(RunOptions& options, const std::string& where, const std::string& k
       fmt::format(
           "one of {}, or a path that begins with fabric., device., workload. or algorithm.{}",
           flags_text, emu::did_you_mean(root_of(key), known)));
+}
+
+std::map<std::string, std::string> input_digests(const std::vector<Axis>& axes,
+                                                 const RunOptions& options) {
+  std::map<std::string, std::string> digests;
+  const auto add = [&digests](const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path, std::ios::binary).rdbuf();
+    const std::string bytes = text.str();
+    digests[path] = emu::to_hex(emu::digest_bytes(std::as_bytes(std::span(bytes))));
+  };
+  for (const std::string& name : values_of(axes, "topology", options.topology))
+    add(find_data_file("topologies", name, "--topology"));
+  for (const std::string& name : values_of(axes, "workload", options.workload)) {
+    const std::string path = find_data_file("workloads", name, "--workload");
+    add(path);
+    moe::Workload workload;
+    emu::load_text_file(path, workload);
+    if (workload.gate().has_trace_file())
+      add((std::filesystem::path(path).parent_path() / workload.gate().trace_file()).string());
+  }
+  return digests;
 }
 
 void check_axes(const std::vector<Axis>& axes, const RunOptions& options,

@@ -1,6 +1,7 @@
 // What --vary can vary: the flags of a run by their names, and every path that --set takes.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,11 @@ std::vector<std::string> varied_flags();
 /// for a key that is neither, and for a value of a switch that is not true or false.
 void set_key(RunOptions& options, const std::string& where, const std::string& key,
              const std::string& value);
+
+/// The files behind all topologies and workloads of a sweep (recorded traces too), each with a
+/// digest of its contents. `options` is the sweep's first point.
+std::map<std::string, std::string> input_digests(const std::vector<Axis>& axes,
+                                                 const RunOptions& options);
 
 /// Throws ConfigError for what is wrong with an axis by itself, without any run: an unknown key; a
 /// flag's value of the wrong kind; a path or value that none of the sweep's topologies, workloads

@@ -190,6 +190,19 @@ TEST_F(SweepCommand, ResumingTakesFurtherValues) {
   EXPECT_EQ(lines_of(folder).size(), 3u);
 }
 
+TEST_F(SweepCommand, ResumingRefusesChangedInputs) {
+  const std::string star = "fabric { star { devices: 4 link { latency_ns: 700 gb_per_s: 50 } } } ";
+  const std::string file = scratch_file("changing.textproto", star + "device { cores: 4 }");
+  const std::string folder = fresh();
+  const std::string sweep =
+      "sweep --algorithm ring --vary seed=1,2 --topology " + file + " --out " + folder;
+  ASSERT_EQ(run_program(sweep).code, 0);
+  scratch_file("changing.textproto", star + "device { cores: 2 }");
+  const Outcome outcome = run_program(sweep + " --resume");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("changing.textproto has been changed since"));
+}
+
 TEST_F(SweepCommand, ResumingKeepsFailedPointsUnlessTheyAreRetried) {
   const std::string folder = fresh();
   const std::string sweep = kTiny + "--vary devices=4,9 --quiet --out " + folder;
@@ -268,7 +281,7 @@ TEST_F(SweepCommand, OneSweepAtATimeInAFolder) {
   const emu::ProcessGroup alone;
   SweepRequest request;
   request.add_axis("--vary", "tokens=2");
-  const SweepFolder other(alone, folder, request, {});
+  const SweepFolder other(alone, folder, request, {}, {});
   const Outcome outcome = run_program(kTiny + "--vary tokens=2 --out " + folder, 2);
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("a folder in which no other sweep is at work"));

@@ -38,7 +38,7 @@ class SweepFolderTest : public ::testing::Test {
   SweepFolderTest() { std::filesystem::remove_all(path_); }
   std::unique_ptr<SweepFolder> open(Resumption resumption = {},
                                     const SweepRequest& request = request_of()) {
-    return std::make_unique<SweepFolder>(alone_, path_, request, resumption);
+    return std::make_unique<SweepFolder>(alone_, path_, request, inputs_, resumption);
   }
   std::string error_of(Resumption resumption = {}, const SweepRequest& request = request_of()) {
     try {
@@ -58,6 +58,7 @@ class SweepFolderTest : public ::testing::Test {
   }
 
   const emu::ProcessGroup alone_;
+  SweepFolder::Inputs inputs_ = {{"tiny.textproto", "aa"}};
   const std::string path_ = (scratch_folder() / "sweep").string();
 };
 
@@ -133,6 +134,14 @@ TEST_F(SweepFolderTest, BelongsToOneSweep) {
   // Further values of the same keys are further points of the same sweep.
   EXPECT_EQ(error_of({.resume = true}, request_of("tokens=1,2,3")), "accepted");
   EXPECT_EQ(points(), line_of("tokens=1"));
+}
+
+TEST_F(SweepFolderTest, BelongsToTheContentsOfItsInputs) {
+  open()->append(line_of("tokens=1"));
+  inputs_["more.textproto"] = "cc";
+  EXPECT_EQ(error_of({.resume = true}), "accepted");
+  inputs_["tiny.textproto"] = "bb";
+  EXPECT_THAT(error_of({.resume = true}), HasSubstr("tiny.textproto has been changed since"));
 }
 
 TEST_F(SweepFolderTest, ErrorsAreFinishedUnlessTheyAreRetried) {
