@@ -10,6 +10,7 @@
 
 #include "cli/commands.h"
 #include "cli/output_file.h"
+#include "cli/plugins.h"
 #include "cli/sweep_folder.h"
 #include "cli/sweep_plan.h"
 #include "cli/sweep_progress.h"
@@ -74,6 +75,7 @@ struct SweepCommand {
   bool quiet = false;
 
   int operator()(const emu::ProcessGroup& processes) const {
+    load_plugins(processes, options.plugins);
     const SweepRequest request = full_request();
     const SweepPlan plan(request);
     check_metrics(request.metrics);
@@ -85,7 +87,9 @@ struct SweepCommand {
     check_machinery(machinery, processes);
     check_one_point(plan, machinery, processes);
     const OutputFile csv(processes, "--csv", csv_file);
-    SweepFolder folder(processes, out, request, plan.inputs(),
+    SweepFolder::Inputs inputs = plan.inputs();
+    for (const std::string& plugin : options.plugins) inputs[plugin] = file_digest(plugin);
+    SweepFolder folder(processes, out, request, inputs,
                        {resumption.resume || resumption.retry_errors, resumption.retry_errors});
 
     std::vector<std::size_t> missing;

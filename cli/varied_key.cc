@@ -159,15 +159,17 @@ void set_key(RunOptions& options, const std::string& where, const std::string& k
           flags_text, emu::did_you_mean(root_of(key), known)));
 }
 
+std::string file_digest(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  const std::string bytes = text.str();
+  return emu::to_hex(emu::digest_bytes(std::as_bytes(std::span(bytes))));
+}
+
 std::map<std::string, std::string> input_digests(const std::vector<Axis>& axes,
                                                  const RunOptions& options) {
   std::map<std::string, std::string> digests;
-  const auto add = [&digests](const std::string& path) {
-    std::ostringstream text;
-    text << std::ifstream(path, std::ios::binary).rdbuf();
-    const std::string bytes = text.str();
-    digests[path] = emu::to_hex(emu::digest_bytes(std::as_bytes(std::span(bytes))));
-  };
+  const auto add = [&digests](const std::string& path) { digests[path] = file_digest(path); };
   for (const std::string& name : values_of(axes, "topology", options.topology))
     add(find_data_file("topologies", name, "--topology"));
   for (const std::string& name : values_of(axes, "workload", options.workload)) {

@@ -26,6 +26,9 @@ std::vector<std::string> varied_flags();
 void set_key(RunOptions& options, const std::string& where, const std::string& key,
              const std::string& value);
 
+/// A digest of the file's contents (of nothing, if it cannot be read).
+std::string file_digest(const std::string& path);
+
 /// The files behind all topologies and workloads of a sweep (recorded traces too), each with a
 /// digest of its contents. `options` is the sweep's first point.
 std::map<std::string, std::string> input_digests(const std::vector<Axis>& axes,

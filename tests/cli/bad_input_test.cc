@@ -492,11 +492,10 @@ std::vector<Case> cases_for_mpirun() {
   std::vector<Case> list = {
       {"LocalTransport", kTiny + "--transport local", {"--transport", "'local'", "under mpirun"}}};
   const std::vector<std::string> wanted = {
-      "NoCommand",      "UnknownFlag",      "UnknownTopology", "DevicesTooMany",
-      "TokensText",     "PlacementTwice",   "SetUnknownField", "SetUnknownOption",
-      "SetOptionRange", "FileGarbage",      "TraceExpert",     "MemoryTokens",
-      "JsonNoFolder",   "SuiteNoFigure",    "PluginMissing",   "PluginIsText",
-      "SweepUnknownKey", "SweepNoPointRuns", "SweepPerPoint",  "SweepCsv",
+      "NoCommand",        "UnknownFlag",     "UnknownTopology",  "DevicesTooMany", "TokensText",
+      "PlacementTwice",   "SetUnknownField", "SetUnknownOption", "SetOptionRange", "FileGarbage",
+      "TraceExpert",      "MemoryTokens",    "JsonNoFolder",     "SuiteNoFigure",  "PluginMissing",
+      "PluginIsText",     "SweepUnknownKey", "SweepNoPointRuns", "SweepPerPoint",  "SweepCsv",
       "SweepFolderIsFile"};
   for (const Case& each : cases()) {
     if (std::find(wanted.begin(), wanted.end(), each.name) != wanted.end()) list.push_back(each);
