@@ -81,7 +81,8 @@ TEST_F(ProcessGroupTest, WhatBreaksAPartBreaksTheWhole) {
 
 TEST_F(ProcessGroupTest, APatientBarrierLetsNobodyGoEarly) {
   std::int64_t waits = 0;
-  if (rank() == size() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  processes().barrier();
+  if (rank() == size() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
   processes().patient_barrier([&waits] { ++waits; });
   if (rank() == 0 && size() > 1) {
     EXPECT_GT(waits, 0);
