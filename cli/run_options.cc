@@ -78,6 +78,14 @@ void check_transport(const std::string& name, const emu::ProcessGroup& processes
   }
 }
 
+void check_payload(const std::string& payload) {
+  const std::vector<std::string> kPayloads = {"full", "control"};
+  if (std::find(kPayloads.begin(), kPayloads.end(), payload) == kPayloads.end()) {
+    throw emu::ConfigError("--payload", "", payload,
+                           "full or control" + emu::did_you_mean(payload, kPayloads));
+  }
+}
+
 devices::Overrides split_settings(const std::vector<std::string>& settings) {
   devices::Overrides pairs;
   for (const std::string& setting : settings) {
@@ -154,6 +162,7 @@ void RunOptions::add_to(CLI::App& app, bool complete) {
 }
 
 void RunOptions::check_texts() const {
+  check_payload(payload);
   find_data_file("topologies", topology, "--topology");
   find_data_file("workloads", workload, "--workload");
   moe::find_algorithm(algorithm);
@@ -198,11 +207,7 @@ moe::RunConfig RunOptions::to_config(const emu::ProcessGroup& processes) const {
   if (max_virtual_ms) config.max_virtual_ms = parse_positive("--max-virtual-ms", *max_virtual_ms);
   config.threads = static_cast<int>(parse_number("--threads", threads, 1, 1024));
   config.transport = transport;
-  static const std::vector<std::string> kPayloads = {"full", "control"};
-  if (std::find(kPayloads.begin(), kPayloads.end(), payload) == kPayloads.end()) {
-    throw emu::ConfigError("--payload", "", payload,
-                           "full or control" + emu::did_you_mean(payload, kPayloads));
-  }
+  check_payload(payload);
   config.control = payload == "control";
   return config;
 }

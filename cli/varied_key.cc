@@ -61,7 +61,8 @@ std::vector<Flag> flags() {
           text("seed", &RunOptions::seed),
           flag("align", &RunOptions::align),
           flag("adversary", &RunOptions::adversary),
-          text("max-virtual-ms", &RunOptions::max_virtual_ms)};
+          text("max-virtual-ms", &RunOptions::max_virtual_ms),
+          text("payload", &RunOptions::payload)};
 }
 
 std::string root_of(const std::string& key) { return key.substr(0, key.find('.')); }

@@ -56,7 +56,7 @@ TEST(SweepPlan, PairsWithZip) {
 TEST(SweepPlan, EveryFlagThatCanBeVariedReachesItsOption) {
   const SweepPlan plan(
       tiny({"workload=deepseek-r1", "devices=2", "placement=spread", "tokens=3", "iterations=4",
-            "seed=5", "align=true", "adversary=true", "max-virtual-ms=6"}));
+            "seed=5", "align=true", "adversary=true", "max-virtual-ms=6", "payload=control"}));
   const RunOptions options = plan.options(0);
   EXPECT_EQ(options.workload, "deepseek-r1");
   EXPECT_EQ(options.devices, "2");
@@ -67,6 +67,7 @@ TEST(SweepPlan, EveryFlagThatCanBeVariedReachesItsOption) {
   EXPECT_TRUE(options.align);
   EXPECT_TRUE(options.adversary);
   EXPECT_EQ(options.max_virtual_ms, "6");
+  EXPECT_EQ(options.payload, "control");
 }
 
 TEST(SweepPlan, RefusesWhatNoPointCanTake) {
