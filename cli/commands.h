@@ -15,6 +15,7 @@ enum ExitCode : int { kOk = 0, kFailed = 1, kUsage = 2, kHang = 3, kTransport = 
 using Command = std::function<int(const emu::ProcessGroup&)>;
 
 Command add_run(CLI::App& app);
+Command add_sweep(CLI::App& app);
 Command add_validate(CLI::App& app);
 Command add_topo(CLI::App& app);
 Command add_list(CLI::App& app);

@@ -2,8 +2,6 @@
 
 #include <google/protobuf/util/json_util.h>
 
-#include <nlohmann/json.hpp>
-
 #include "emu/errors.h"
 
 namespace orrery::cli {
@@ -19,7 +17,7 @@ void sort_keys(Json& object) {
 }
 }  // namespace
 
-std::string to_json(const moe::Result& result) {
+Json to_json_object(const moe::Result& result) {
   google::protobuf::util::JsonPrintOptions options;
   options.always_print_primitive_fields = true;
   options.preserve_proto_field_names = true;
@@ -38,7 +36,9 @@ std::string to_json(const moe::Result& result) {
       if (operation.contains(map)) sort_keys(operation[map]);
     }
   }
-  return json.dump(2) + "\n";
+  return json;
 }
+
+std::string to_json(const moe::Result& result) { return to_json_object(result).dump(2) + "\n"; }
 
 }  // namespace orrery::cli

@@ -59,6 +59,19 @@ double parse_positive(const std::string& flag, const std::string& text) {
   return value;
 }
 
+std::uint32_t parse_tokens(const std::string& text) {
+  return static_cast<std::uint32_t>(parse_number("--tokens", text, 0, 1 << 20));
+}
+std::uint32_t parse_devices(const std::string& text) {
+  return static_cast<std::uint32_t>(parse_number("--devices", text, 1, 1 << 20));
+}
+std::uint32_t parse_iterations(const std::string& text) {
+  return static_cast<std::uint32_t>(parse_number("--iterations", text, 1, 1'000'000));
+}
+std::uint64_t parse_seed(const std::string& text) {
+  return parse_number("--seed", text, 0, (std::uint64_t{1} << 53) - 1);
+}
+
 const std::vector<std::string> kRoots = {"fabric", "device", "workload", "algorithm"};
 
 // Also before any work, though make_transport would refuse the same.
@@ -75,6 +88,14 @@ void check_transport(const std::string& name, const emu::ProcessGroup& processes
   if (name == "mpi" && !processes.uses_mpi()) {
     throw emu::ConfigError("--transport", "", name,
                            "a start by mpirun, or auto, local, ucx or ofi");
+  }
+}
+
+void check_payload(const std::string& payload) {
+  const std::vector<std::string> kPayloads = {"full", "control"};
+  if (std::find(kPayloads.begin(), kPayloads.end(), payload) == kPayloads.end()) {
+    throw emu::ConfigError("--payload", "", payload,
+                           "full or control" + emu::did_you_mean(payload, kPayloads));
   }
 }
 
@@ -102,7 +123,7 @@ moe::Workload to_workload(const std::string& file, const std::optional<std::stri
                           const devices::Overrides& settings) {
   moe::Workload workload = moe::load_workload(file);
   if (tokens) {
-    workload.set_tokens(static_cast<std::uint32_t>(parse_number("--tokens", *tokens, 0, 1 << 20)));
+    workload.set_tokens(parse_tokens(*tokens));
     workload.clear_tokens_per_device();
   }
   for (const auto& [field, value] : settings) {
@@ -128,11 +149,12 @@ void add_optional(CLI::App& app, const std::string& name, std::optional<std::str
 
 }  // namespace
 
-void RunOptions::add_to(CLI::App& app) {
+void RunOptions::add_to(CLI::App& app, bool complete) {
   app.add_option("--topology", topology, "a shipped topology or a file; see orrery list topologies")
-      ->required();
+      ->required(complete);
   app.add_option("--workload", workload, "a shipped workload or a file; see orrery list workloads");
-  app.add_option("--algorithm", algorithm, "an algorithm; see orrery list algorithms")->required();
+  app.add_option("--algorithm", algorithm, "an algorithm; see orrery list algorithms")
+      ->required(complete);
   add_optional(app, "--devices", devices, "devices of the run (default: all of the topology)");
   app.add_option("--placement", placement, "packed, spread, or a list of ports such as 0-7,16");
   add_optional(app, "--tokens", tokens, "tokens per device (default: the workload's)");
@@ -154,6 +176,19 @@ void RunOptions::add_to(CLI::App& app) {
                  "a large run");
 }
 
+void RunOptions::check_texts() const {
+  check_payload(payload);
+  find_data_file("topologies", topology, "--topology");
+  find_data_file("workloads", workload, "--workload");
+  moe::find_algorithm(algorithm);
+  split_settings(settings);
+  if (devices) parse_devices(*devices);
+  if (tokens) parse_tokens(*tokens);
+  parse_iterations(iterations);
+  parse_seed(seed);
+  if (max_virtual_ms) parse_positive("--max-virtual-ms", *max_virtual_ms);
+}
+
 moe::RunConfig RunOptions::to_config(const emu::ProcessGroup& processes) const {
   check_transport(transport, processes);
   moe::RunConfig config;
@@ -170,19 +205,18 @@ moe::RunConfig RunOptions::to_config(const emu::ProcessGroup& processes) const {
   const std::uint32_t ports = graph.devices;
   config.devices = ports;
   if (devices) {
-    const std::uint64_t wanted = parse_number("--devices", *devices, 1, 1 << 20);
+    const std::uint32_t wanted = parse_devices(*devices);
     if (wanted > ports) {
       throw emu::ConfigError("--devices", "", *devices,
                              fmt::format("at most the {} devices of topology {}", ports, topology));
     }
-    config.devices = static_cast<std::uint32_t>(wanted);
+    config.devices = wanted;
   }
   moe::token_bound(config.workload, config.devices, config.workload_file);
   fabric::place(graph, config.devices, placement);
   config.placement = placement;
-  config.iterations =
-      static_cast<std::uint32_t>(parse_number("--iterations", iterations, 1, 1'000'000));
-  config.seed = parse_number("--seed", seed, 0, (std::uint64_t{1} << 53) - 1);
+  config.iterations = parse_iterations(iterations);
+  config.seed = parse_seed(seed);
   config.align = align;
   config.adversary = adversary;
   if (max_virtual_ms) config.max_virtual_ms = parse_positive("--max-virtual-ms", *max_virtual_ms);
@@ -190,11 +224,7 @@ moe::RunConfig RunOptions::to_config(const emu::ProcessGroup& processes) const {
                        ? pick_threads(processes, config.devices)
                        : static_cast<int>(parse_number("--threads", threads, 1, 1024));
   config.transport = transport;
-  static const std::vector<std::string> kPayloads = {"full", "control"};
-  if (std::find(kPayloads.begin(), kPayloads.end(), payload) == kPayloads.end()) {
-    throw emu::ConfigError("--payload", "", payload,
-                           "full or control" + emu::did_you_mean(payload, kPayloads));
-  }
+  check_payload(payload);
   config.control = payload == "control";
   return config;
 }

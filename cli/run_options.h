@@ -29,7 +29,11 @@ struct RunOptions {
   std::string transport = "auto";
   std::string threads = "auto";
 
-  void add_to(CLI::App& app);
+  /// `complete`: a topology and an algorithm must be given.
+  void add_to(CLI::App& app, bool complete = true);
+  /// Checks each flag by itself: numbers, and names of what is shipped or loaded. Throws
+  /// ConfigError.
+  void check_texts() const;
   /// Loads the files and plug-ins and checks everything that can be checked without them running.
   /// Throws ConfigError, the same on every process. Collective over `processes`.
   moe::RunConfig to_config(const emu::ProcessGroup& processes) const;

@@ -23,13 +23,16 @@ if(ORRERY_SANITIZE)
   endif()
 endif()
 
-# orrery_library(NAME [OBJECT] DEPENDS …): all of NAME/**.cc and NAME/**.proto as orrery_NAME. OBJECT keeps
-# every object in a program, also those that only register themselves.
+# orrery_library(NAME [OBJECT] [EXCEPT FILE] DEPENDS …): all of NAME/**.cc and NAME/**.proto as orrery_NAME, but
+# for FILE. OBJECT keeps every object in a program, also those that only register themselves.
 function(orrery_library name)
-  cmake_parse_arguments(ARG "OBJECT" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "OBJECT" "EXCEPT" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.cc)
   list(FILTER sources EXCLUDE REGEX "/examples/")
   file(GLOB_RECURSE protos CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${name}/*.proto)
+  if(ARG_EXCEPT)
+    list(REMOVE_ITEM sources ${CMAKE_SOURCE_DIR}/${name}/${ARG_EXCEPT})
+  endif()
   set(generated)
   foreach(proto ${protos})
     string(REGEX REPLACE "\\.proto$" "" stem ${proto})

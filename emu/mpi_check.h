@@ -1,4 +1,4 @@
-// MPI calls whose failure is a TransportError.
+// A group's handle in MPI, and MPI calls whose failure is a TransportError.
 #pragma once
 
 #include <mpi.h>
@@ -8,6 +8,13 @@
 #include "emu/process_group.h"
 
 namespace orrery::emu {
+
+struct Communicator {
+  MPI_Comm handle = MPI_COMM_NULL;
+};
+
+/// The communicator of a group that uses MPI.
+inline MPI_Comm comm_of(const ProcessGroup& processes) { return processes.communicator()->handle; }
 
 /// Throws TransportError (through processes.fail) unless `code` is MPI_SUCCESS; `call` names the
 /// call.

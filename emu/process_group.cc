@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <thread>
 
 #include "emu/errors.h"
 #include "emu/mpi_check.h"
@@ -62,6 +64,7 @@ ProcessGroup::ProcessGroup(int* argc, char*** argv) {
     fail("MPI_Init_thread failed");
   }
   uses_mpi_ = true;
+  communicator_ = std::make_unique<Communicator>(Communicator{MPI_COMM_WORLD});
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   check_mpi(*this, MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
   check_mpi(*this, MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
@@ -82,14 +85,44 @@ ProcessGroup::ProcessGroup(int* argc, char*** argv) {
   MPI_Comm_free(&local);
 }
 
+ProcessGroup::ProcessGroup() = default;
+
+ProcessGroup::ProcessGroup(const ProcessGroup& parent, int colour)
+    : oversubscribed_(parent.oversubscribed_), parent_(&parent) {
+  if (!parent.uses_mpi_) return;
+  MPI_Comm part = MPI_COMM_NULL;
+  check_mpi(*this, MPI_Comm_split(comm_of(parent), colour, parent.rank_, &part), "MPI_Comm_split");
+  check_mpi(*this, MPI_Comm_rank(part, &rank_), "MPI_Comm_rank");
+  check_mpi(*this, MPI_Comm_size(part, &size_), "MPI_Comm_size");
+  if (size_ == 1) {
+    MPI_Comm_free(&part);
+    return;
+  }
+  uses_mpi_ = true;
+  communicator_ = std::make_unique<Communicator>(Communicator{part});
+  MPI_Comm local = MPI_COMM_NULL;
+  check_mpi(*this, MPI_Comm_split_type(part, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &local),
+            "MPI_Comm_split_type");
+  check_mpi(*this, MPI_Comm_size(local, &local_size_), "MPI_Comm_size");
+  MPI_Comm_free(&local);
+}
+
 ProcessGroup::~ProcessGroup() {
   if (!uses_mpi_ || failed_ || std::uncaught_exceptions() > 0) return;
-  MPI_Finalize();
+  if (parent_ == nullptr) {
+    MPI_Finalize();
+  } else {
+    MPI_Comm_free(&communicator_->handle);
+  }
 }
 
 void ProcessGroup::fail(const std::string& what) const {
-  failed_ = true;
-  throw TransportError("process " + std::to_string(rank_) + ": " + what);
+  int rank = rank_;
+  for (const ProcessGroup* group = this; group != nullptr; group = group->parent_) {
+    group->failed_ = true;
+    rank = group->rank_;
+  }
+  throw TransportError("process " + std::to_string(rank) + ": " + what);
 }
 
 std::vector<std::vector<std::byte>> ProcessGroup::all_gather(
@@ -100,7 +133,7 @@ std::vector<std::vector<std::byte>> ProcessGroup::all_gather(
   std::vector<std::uint64_t> bytes(count);
   check_mpi(
       *this,
-      MPI_Allgather(&my_bytes, 1, MPI_UINT64_T, bytes.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD),
+      MPI_Allgather(&my_bytes, 1, MPI_UINT64_T, bytes.data(), 1, MPI_UINT64_T, comm_of(*this)),
       "MPI_Allgather");
   std::vector<int> counts(count);
   std::vector<int> offsets(count);
@@ -114,7 +147,7 @@ std::vector<std::vector<std::byte>> ProcessGroup::all_gather(
   std::vector<std::byte> all(total);
   check_mpi(*this,
             MPI_Allgatherv(mine.data(), counts[static_cast<std::size_t>(rank_)], MPI_BYTE,
-                           all.data(), counts.data(), offsets.data(), MPI_BYTE, MPI_COMM_WORLD),
+                           all.data(), counts.data(), offsets.data(), MPI_BYTE, comm_of(*this)),
             "MPI_Allgatherv");
   std::vector<std::vector<std::byte>> out(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -130,14 +163,14 @@ std::vector<std::vector<std::byte>> ProcessGroup::gather(std::span<const std::by
   std::vector<std::uint64_t> bytes(rank_ == 0 ? static_cast<std::size_t>(size_) : 0);
   check_mpi(
       *this,
-      MPI_Gather(&my_bytes, 1, MPI_UINT64_T, bytes.data(), 1, MPI_UINT64_T, 0, MPI_COMM_WORLD),
+      MPI_Gather(&my_bytes, 1, MPI_UINT64_T, bytes.data(), 1, MPI_UINT64_T, 0, comm_of(*this)),
       "MPI_Gather");
   if (rank_ != 0) {
     for (std::size_t at = 0; at < mine.size(); at += kMaxMessageBytes) {
       const auto part = mine.subspan(at, std::min(kMaxMessageBytes, mine.size() - at));
       check_mpi(
           *this,
-          MPI_Send(part.data(), static_cast<int>(part.size()), MPI_BYTE, 0, kTag, MPI_COMM_WORLD),
+          MPI_Send(part.data(), static_cast<int>(part.size()), MPI_BYTE, 0, kTag, comm_of(*this)),
           "MPI_Send");
     }
     return {};
@@ -151,7 +184,7 @@ std::vector<std::vector<std::byte>> ProcessGroup::gather(std::span<const std::by
       const auto part = std::min(kMaxMessageBytes, piece.size() - at);
       check_mpi(*this,
                 MPI_Recv(piece.data() + at, static_cast<int>(part), MPI_BYTE, source, kTag,
-                         MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+                         comm_of(*this), MPI_STATUS_IGNORE),
                 "MPI_Recv");
     }
   }
@@ -163,7 +196,7 @@ void ProcessGroup::broadcast(std::span<std::byte> data, int root) const {
   for (std::size_t at = 0; at < data.size(); at += kMaxMessageBytes) {
     const auto part = std::min(kMaxMessageBytes, data.size() - at);
     check_mpi(*this,
-              MPI_Bcast(data.data() + at, static_cast<int>(part), MPI_BYTE, root, MPI_COMM_WORLD),
+              MPI_Bcast(data.data() + at, static_cast<int>(part), MPI_BYTE, root, comm_of(*this)),
               "MPI_Bcast");
   }
 }
@@ -171,7 +204,7 @@ void ProcessGroup::broadcast(std::span<std::byte> data, int root) const {
 std::int64_t ProcessGroup::max(std::int64_t value) const {
   if (size_ == 1) return value;
   std::int64_t out = 0;
-  check_mpi(*this, MPI_Allreduce(&value, &out, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD),
+  check_mpi(*this, MPI_Allreduce(&value, &out, 1, MPI_INT64_T, MPI_MAX, comm_of(*this)),
             "MPI_Allreduce");
   return out;
 }
@@ -179,13 +212,27 @@ std::int64_t ProcessGroup::max(std::int64_t value) const {
 std::int64_t ProcessGroup::sum(std::int64_t value) const {
   if (size_ == 1) return value;
   std::int64_t out = 0;
-  check_mpi(*this, MPI_Allreduce(&value, &out, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD),
+  check_mpi(*this, MPI_Allreduce(&value, &out, 1, MPI_INT64_T, MPI_SUM, comm_of(*this)),
             "MPI_Allreduce");
   return out;
 }
 
 void ProcessGroup::barrier() const {
-  if (size_ > 1) check_mpi(*this, MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+  if (size_ > 1) check_mpi(*this, MPI_Barrier(comm_of(*this)), "MPI_Barrier");
+}
+
+void ProcessGroup::patient_barrier(const std::function<void()>& waiting) const {
+  if (size_ == 1) return;
+  constexpr auto kNap = std::chrono::milliseconds(2);
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(*this, MPI_Ibarrier(comm_of(*this), &request), "MPI_Ibarrier");
+  for (;;) {
+    int done = 0;
+    check_mpi(*this, MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done != 0) return;
+    if (waiting) waiting();
+    std::this_thread::sleep_for(kNap);
+  }
 }
 
 }  // namespace orrery::emu

@@ -4,11 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace orrery::emu {
+
+struct Communicator;  // MPI's handle: emu/mpi_check.h
 
 /// Owns MPI's lifetime: the constructor calls MPI_Init when a launcher started this process (its
 /// environment says so: Open MPI, PMIx, PMI), the destructor MPI_Finalize. One per program.
@@ -18,9 +22,13 @@ class ProcessGroup {
   /// MPI than the one this program is linked with, TransportError when MPI does not start.
   ProcessGroup(int* argc, char*** argv);
   /// A group of one without MPI: for tests and for engines inside other programs.
-  ProcessGroup() = default;
-  /// Calls MPI_Finalize, which waits for all processes: so not after fail() and not while an
-  /// exception unwinds. The launcher then ends the other processes.
+  ProcessGroup();
+  /// The processes of `parent` that give the same `colour` (0 or more), in their order there.
+  /// Collective over `parent`, which must live longer. A group of one does without MPI. What breaks
+  /// a part breaks the whole. Its destructor is collective over the part.
+  ProcessGroup(const ProcessGroup& parent, int colour);
+  /// Calls MPI_Finalize (the whole group alone), which waits for all processes: so not after fail()
+  /// and not while an exception unwinds. The launcher then ends the other processes.
   ~ProcessGroup();
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
@@ -30,8 +38,8 @@ class ProcessGroup {
   /// Processes on this host, this one included.
   int local_size() const { return local_size_; }
   bool uses_mpi() const { return uses_mpi_; }
-  /// True if this host runs more processes of the group than they may use cores: then whoever waits
-  /// should yield at once.
+  /// True if this host runs more processes (of the whole group) than they may use cores: then
+  /// whoever waits should yield at once.
   bool oversubscribed() const { return oversubscribed_; }
 
   /// Marks the group as broken, so that no destructor waits for a peer any more, and throws
@@ -48,6 +56,11 @@ class ProcessGroup {
   std::int64_t max(std::int64_t value) const;
   std::int64_t sum(std::int64_t value) const;
   void barrier() const;
+  /// A barrier that takes next to no time of the core while it waits: for the end of work that
+  /// lasts longer on some processes than on others. `waiting` is called now and then.
+  void patient_barrier(const std::function<void()>& waiting) const;
+
+  const Communicator* communicator() const { return communicator_.get(); }
 
  private:
   int rank_ = 0;
@@ -56,6 +69,8 @@ class ProcessGroup {
   bool uses_mpi_ = false;
   bool oversubscribed_ = false;
   mutable bool failed_ = false;
+  const ProcessGroup* parent_ = nullptr;
+  std::unique_ptr<Communicator> communicator_;  // null without MPI
 };
 
 }  // namespace orrery::emu

@@ -11,7 +11,7 @@ namespace orrery::emu {
 MinReduction::MinReduction(const ProcessGroup& processes)
     : processes_(processes), idle_(processes.oversubscribed()) {
   if (!processes.uses_mpi()) return;
-  check_mpi(processes, MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
+  check_mpi(processes, MPI_Comm_dup(comm_of(processes), &comm_), "MPI_Comm_dup");
 }
 
 MinReduction::~MinReduction() {

@@ -18,6 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 
 const std::string kTiny = "run --topology tiny --algorithm cann-bsp ";
+const std::string kSweep = "sweep --topology tiny --algorithm cann-bsp --out DIR/sweep ";
 const std::string kFull = "run --topology cm384 --workload deepseek-r1 --algorithm cann-bsp ";
 
 const std::string kTraced = kTiny + "--trace DIR/trace.json ";
@@ -96,6 +97,10 @@ void write_files() {
                              "\n");
   write_trace("binary", std::string("\0\x01\xff\xfe\n", 5));
 
+  scratch_file("field.sweep.textproto", "topologie: \"tiny\"\n");
+  scratch_file("values.sweep.textproto", "vary { key: \"tokens\" values: \"1:\" }\n");
+  scratch_file("key.sweep.textproto", "vary { values: \"1\" }\n");
+
   const std::string suite = "timed: \"t\" byte_formula: \"b\"\n";
   const std::string row = "id: \"r\" algorithm: \"p2p\" devices: 2 operation: \"put\"";
   scratch_file("no-rows.suite.textproto", suite);
@@ -112,7 +117,7 @@ void write_files() {
 std::vector<Case> cases() {
   std::vector<Case> list = {
       // Commands and flags
-      {"NoCommand", "", {"command line", "nothing", "run, validate, topo, list"}},
+      {"NoCommand", "", {"command line", "nothing", "run, sweep, validate, topo, list"}},
       {"UnknownCommand", "rum", {"command line", "'rum'", "did you mean 'run'"}},
       {"NoTopology", "run --algorithm p2p", {"--topology", "nothing", "orrery list topologies"}},
       {"NoAlgorithm", "run --topology tiny", {"--algorithm", "nothing", "orrery list algorithms"}},
@@ -389,6 +394,84 @@ std::vector<Case> cases() {
        kTraced + "--trace-events 20000001",
        {"--trace-events", "'20000001'", "20000000"}},
       {"TimelineValue", kTiny + "--timeline=big", {"--timeline", "big"}},
+      // Sweeps
+      {"SweepNothing", kSweep, {"--vary", "nothing", "key=value"}},
+      {"SweepNoFolder", "sweep --topology tiny --vary tokens=1", {"--out", "nothing", "folder"}},
+      {"SweepNoTopology",
+       "sweep --algorithm ring --vary tokens=1 --out DIR/sweep",
+       {"--topology", "nothing", "--vary"}},
+      {"SweepNoAlgorithm",
+       "sweep --topology tiny --vary tokens=1 --out DIR/sweep",
+       {"--algorithm", "nothing", "--vary"}},
+      {"SweepUnknownFlag", kSweep + "--varry tokens=1", {"'--varry'", "did you mean '--vary'"}},
+      {"SweepNoValues", kSweep + "--vary tokens", {"--vary", "'tokens'", "key=value"}},
+      {"SweepEmptyValue", kSweep + "--vary tokens=4,", {"--vary", "tokens", "''"}},
+      {"SweepUnknownKey", kSweep + "--vary tokenz=1", {"'tokenz'", "did you mean 'tokens'"}},
+      {"SweepTransport", kSweep + "--vary transport=ucx,ofi", {"--vary", "'transport'"}},
+      {"SweepUnknownPath",
+       kSweep + "--vary fabric.packet_byte=64",
+       {"--vary", "fabric.packet_byte", "did you mean 'packet_bytes'"}},
+      {"SweepUnknownOption",
+       kSweep + "--vary algorithm.quantize=int8",
+       {"--vary", "algorithm.quantize", "did you mean 'quantise'"}},
+      {"SweepValueText", kSweep + "--vary tokens=4,many", {"--tokens", "'many'", "whole number"}},
+      {"SweepValueRange",
+       kSweep + "--vary fabric.packet_bytes=512,8",
+       {"--vary", "fabric.packet_bytes", "'8'", "16 to 65536"}},
+      {"SweepValueTwice", kSweep + "--vary tokens=4,8,4", {"--vary", "tokens", "'4'", "once"}},
+      {"SweepRangeBackwards", kSweep + "--vary tokens=9:1", {"tokens", "'9:1'", "not below"}},
+      {"SweepRangeText", kSweep + "--vary tokens=1:x", {"tokens", "'1:x'", "first:last"}},
+      {"SweepRangeFactor", kSweep + "--vary tokens=1:9:*1", {"'1:9:*1'", "at least 2"}},
+      {"SweepRangeHuge",
+       kSweep + "--vary seed=0:18446744073709551615",
+       {"--vary", "seed", "at most 100000"}},
+      {"SweepProductHuge",
+       kSweep + "--vary seed=1:1000 --vary tokens=1:1000",
+       {"--vary", "tokens", "at most 100000 points"}},
+      {"SweepKeyTwice",
+       kSweep + "--vary tokens=1 --vary tokens=2",
+       {"--vary", "'tokens'", "only once"}},
+      {"SweepFixedAndVaried",
+       kSweep + "--tokens 4 --vary tokens=1",
+       {"--vary", "tokens", "fixed to '4'"}},
+      {"SweepSetAndVaried",
+       kSweep + "--set device.cores=2 --vary device.cores=1",
+       {"--vary", "device.cores", "fixed to '2'"}},
+      {"SweepZipUneven",
+       kSweep + "--zip --vary tokens=1,2 --vary seed=1",
+       {"--zip", "seed", "as many values as tokens has, 2"}},
+      {"SweepSwitch", kSweep + "--vary align=maybe", {"--vary", "align", "'maybe'", "true or"}},
+      {"SweepNoPointRuns", kSweep + "--vary devices=5,6", {"--devices", "'5'", "no point"}},
+      {"SweepMetric",
+       kSweep + "--vary tokens=1 --metric dispatch.latency_us.mx",
+       {"--metric", "'dispatch.latency_us.mx'", "did you mean 'max'"}},
+      {"SweepPerPoint",
+       kSweep + "--vary tokens=1 --processes-per-point 64",
+       {"--processes-per-point", "'64'", "at most"}},
+      {"SweepPerPointZero",
+       kSweep + "--vary tokens=1 --processes-per-point 0",
+       {"--processes-per-point", "'0'", "from 1"}},
+      {"SweepThreads", kSweep + "--vary tokens=1 --threads 0", {"--threads", "'0'", "from 1"}},
+      {"SweepThreadsTransport",
+       kSweep + "--vary tokens=1 --threads 2 --transport ucx",
+       {"--transport", "'ucx'", "side by side"}},
+      {"SweepCsv", kSweep + "--vary tokens=1 --csv DIR", {"--csv", "a directory"}},
+      {"SweepFolderIsFile",
+       "sweep --topology tiny --algorithm ring --vary tokens=1 --out DIR/empty.textproto",
+       {"--out", "empty.textproto", "a folder"}},
+      {"SweepFileMissing",
+       kSweep + "--file DIR/none.sweep.textproto",
+       {"none.sweep.textproto", "No such file"}},
+      {"SweepFileGarbage", kSweep + "--file DIR/garbage.textproto", {"garbage.textproto:1"}},
+      {"SweepFileField",
+       kSweep + "--file DIR/field.sweep.textproto",
+       {"field.sweep.textproto:1", "topologie", "did you mean 'topology'"}},
+      {"SweepFileValues",
+       kSweep + "--file DIR/values.sweep.textproto",
+       {"values.sweep.textproto", "tokens", "'1:'"}},
+      {"SweepFileKey",
+       kSweep + "--file DIR/key.sweep.textproto",
+       {"key.sweep.textproto", "vary.0.key", "nothing"}},
       // The other commands
       {"ListNothing", "list", {"what", "nothing", "topologies"}},
       {"ListUnknown", "list topology", {"orrery list", "'topology'", "topologies"}},
@@ -423,6 +506,7 @@ std::vector<Case> cases() {
 
 void expect_one_line(const Case& each, int processes) {
   write_files();
+  std::filesystem::remove_all(scratch_folder() / "sweep");
   std::string arguments = each.arguments;
   for (std::size_t at; (at = arguments.find("DIR")) != std::string::npos;) {
     arguments.replace(at, 3, scratch_folder().string());
@@ -435,6 +519,7 @@ void expect_one_line(const Case& each, int processes) {
   EXPECT_THAT(outcome.err, ::testing::StartsWith("orrery: "));
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   for (const std::string& part : each.named) EXPECT_THAT(outcome.err, HasSubstr(part));
+  EXPECT_FALSE(std::filesystem::exists(scratch_folder() / "sweep")) << "work has begun";
   EXPECT_LT(took.count(), 20) << "this is more than reading files";
 }
 
@@ -449,11 +534,12 @@ std::vector<Case> cases_for_mpirun() {
   std::vector<Case> list = {
       {"LocalTransport", kTiny + "--transport local", {"--transport", "'local'", "under mpirun"}}};
   const std::vector<std::string> wanted = {
-      "NoCommand",         "UnknownFlag",         "UnknownTopology", "DevicesTooMany",
-      "TokensText",        "PlacementTwice",      "SetUnknownField", "SetUnknownOption",
-      "SetOptionRange",    "FileGarbage",         "TraceExpert",     "MemoryTokens",
-      "JsonNoFolder",      "SuiteNoFigure",       "PluginMissing",   "PluginIsText",
-      "TraceFileNoFolder", "TraceDevicesTooLarge"};
+      "NoCommand",         "UnknownFlag",       "UnknownTopology",     "DevicesTooMany",
+      "TokensText",        "PlacementTwice",    "SetUnknownField",     "SetUnknownOption",
+      "SetOptionRange",    "FileGarbage",       "TraceExpert",         "MemoryTokens",
+      "JsonNoFolder",      "SuiteNoFigure",     "PluginMissing",       "PluginIsText",
+      "SweepUnknownKey",   "SweepNoPointRuns",  "SweepPerPoint",       "SweepCsv",
+      "SweepFolderIsFile", "TraceFileNoFolder", "TraceDevicesTooLarge"};
   for (const Case& each : cases()) {
     if (std::find(wanted.begin(), wanted.end(), each.name) != wanted.end()) list.push_back(each);
   }

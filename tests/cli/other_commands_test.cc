@@ -104,7 +104,7 @@ TEST(ValidateCommand, SaysTheSameUnderMpirun) {
 TEST(Help, ListsTheCommands) {
   const Outcome outcome = run_program("--help");
   EXPECT_EQ(outcome.code, 0);
-  for (const char* command : {"run", "validate", "topo", "list"})
+  for (const char* command : {"run", "sweep", "validate", "topo", "list"})
     EXPECT_THAT(outcome.out, HasSubstr(command));
 }
 

@@ -1,8 +1,11 @@
 // The collectives of a process group.
 #include "emu/process_group.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "emu/errors.h"
@@ -50,6 +53,40 @@ TEST_F(ProcessGroupTest, Broadcast) {
 TEST_F(ProcessGroupTest, MaxAndSum) {
   EXPECT_EQ(processes().max(-5 + rank()), size() - 6);
   EXPECT_EQ(processes().sum(rank() + 1), size() * (size() + 1) / 2);
+}
+
+TEST_F(ProcessGroupTest, PartsKeepToThemselves) {
+  const ProcessGroup part(processes(), rank() / 2);
+  const int first = rank() / 2 * 2;
+  const int members = std::min(2, size() - first);
+  EXPECT_EQ(part.size(), members);
+  EXPECT_EQ(part.rank(), rank() - first);
+  EXPECT_EQ(part.uses_mpi(), members > 1);
+  EXPECT_EQ(part.sum(rank()), members == 2 ? 2 * first + 1 : first);
+  EXPECT_EQ(part.max(rank()), first + members - 1);
+  part.barrier();
+  // A transport of a part reaches the part's processes alone.
+  const auto transport = make_transport("auto", part);
+  std::int64_t value = rank();
+  transport->reduce_min({&value, 1});
+  EXPECT_EQ(value, first);
+}
+
+TEST_F(ProcessGroupTest, WhatBreaksAPartBreaksTheWhole) {
+  const ProcessGroup whole;
+  const ProcessGroup part(whole, 0);
+  EXPECT_THROW(part.fail("lost"), TransportError);
+  EXPECT_TRUE(whole.failed());
+}
+
+TEST_F(ProcessGroupTest, APatientBarrierLetsNobodyGoEarly) {
+  std::int64_t waits = 0;
+  processes().barrier();
+  if (rank() == size() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  processes().patient_barrier([&waits] { ++waits; });
+  if (rank() == 0 && size() > 1) {
+    EXPECT_GT(waits, 0);
+  }
 }
 
 TEST_F(ProcessGroupTest, AGroupWithoutMpiIsAlone) {
