@@ -16,6 +16,7 @@ using Command = std::function<int(const emu::ProcessGroup&)>;
 
 Command add_run(CLI::App& app);
 Command add_sweep(CLI::App& app);
+Command add_compare(CLI::App& app);
 Command add_validate(CLI::App& app);
 Command add_topo(CLI::App& app);
 Command add_list(CLI::App& app);

@@ -322,6 +322,7 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
   result.set_placement(config.placement);
   result.set_align(config.align);
   result.set_payload(config.control ? "control" : "full");
+  result.set_adversary(config.adversary);
   collect(cluster, driver.collected(), result);
   if (recorder) outcome.trace = collect_trace(*recorder, cluster);
   if (!outcome.hang.empty()) {

@@ -1,0 +1,124 @@
+#include "cli/sweep_comparison_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "cli/comparison_table.h"
+
+namespace orrery::cli {
+
+namespace {
+
+std::string ratio_text(double ratio) {
+  return ratio == 0 ? fmt::format("{:>9}", "-") : fmt::format("{:>9.4f}", ratio);
+}
+
+std::string point_list(const char* title,
+                       const google::protobuf::RepeatedPtrField<std::string>& points) {
+  std::string out;
+  for (const std::string& point : points) out += fmt::format("  {}: {}\n", title, point);
+  return out;
+}
+
+std::string operation_table(const SweepPair& pair, const OperationRatios& operation) {
+  const std::string title = fmt::format("max of {}, us", operation.name());
+  std::size_t width = std::max<std::size_t>(title.size(), 24);
+  for (const PointRatio& point : operation.points())
+    width = std::max(width, point.point().size() + 2);
+  std::string out = fmt::format("\n{:<{}} {:>12} {:>12} {:>9}\n", title, width, pair.first(),
+                                pair.other(), pair.other() + "/" + pair.first());
+  double best = 0;
+  double worst = 0;
+  for (const PointRatio& point : operation.points()) {
+    out += fmt::format("  {:<{}} {:>12.3f} {:>12.3f} {}\n", point.point(), width - 2,
+                       point.first_max_us(), point.other_max_us(), ratio_text(point.ratio()));
+    if (point.point() == operation.best()) best = point.ratio();
+    if (point.point() == operation.worst()) worst = point.ratio();
+  }
+  out += fmt::format("  {:<{}} {:>12} {:>12} {}\n", "geometric mean", width - 2, "", "",
+                     ratio_text(operation.geometric_mean()));
+  if (!operation.best().empty()) {
+    out += fmt::format("  best {:.4f} at {}, worst {:.4f} at {}\n", best, operation.best(), worst,
+                       operation.worst());
+  }
+  return out;
+}
+
+std::string pair_text(const SweepPair& pair) {
+  std::string out = fmt::format("\n{} and {}: {} point{} in both\n", pair.first(), pair.other(),
+                                pair.matched(), pair.matched() == 1 ? "" : "s");
+  out += fmt::format("{} and {} {}\n", pair.first(), pair.other(), pair.statement());
+  out += point_list(fmt::format("only in {}", pair.first()).c_str(), pair.only_in_first());
+  out += point_list(fmt::format("only in {}", pair.other()).c_str(), pair.only_in_other());
+  out += point_list("left out", pair.not_ok());
+  if (pair.matched() > 0 && pair.unchanged() == pair.matched()) {
+    out += "  changed nothing: all latencies of all points are equal\n";
+  } else if (pair.unchanged() > 0) {
+    out += fmt::format("  at {} of {} points nothing changed\n", pair.unchanged(), pair.matched());
+  }
+  for (const NoEffect& effect : pair.no_effect()) out += "  " + to_line(effect) + "\n";
+  for (const OperationRatios& operation : pair.operations()) {
+    out += operation_table(pair, operation);
+  }
+  return out;
+}
+
+std::string effect_table(const KeyEffect& effect) {
+  std::string out = fmt::format("\n{}: ", effect.key());
+  if (effect.pairs() == 0) {
+    return out + "no two points differ in it alone\n";
+  }
+  out +=
+      fmt::format("ratio of max to {}={}, geometric mean over the points that differ in it alone\n",
+                  effect.key(), effect.first_value());
+  if (!effect.also_differ().empty()) {
+    out += fmt::format("  with it differ: {}; the ratios cannot be put down to one of them alone\n",
+                       fmt::join(effect.also_differ(), ", "));
+  }
+  std::size_t width = 16;
+  for (const ValueEffect& value : effect.values()) width = std::max(width, value.value().size());
+  out += fmt::format("  {:<{}} {:>6}", "value", width, "points");
+  for (const MeanRatio& operation : effect.values(0).operations()) {
+    out += fmt::format(" {:>10} {:>19}", operation.name(), "(least, most)");
+  }
+  out += "\n";
+  for (const ValueEffect& value : effect.values()) {
+    out += fmt::format("  {:<{}} {:>6}", value.value(), width, value.pairs());
+    for (const MeanRatio& operation : value.operations()) {
+      out += operation.geometric_mean() == 0
+                 ? fmt::format(" {:>10} {:>19}", "-", "")
+                 : fmt::format(
+                       " {:>10.4f} {:>19}", operation.geometric_mean(),
+                       fmt::format("({:.4f}, {:.4f})", operation.smallest(), operation.largest()));
+    }
+    out += "\n";
+  }
+  if (effect.unchanged_pairs() == effect.pairs()) {
+    out += fmt::format("  changed nothing in any of {} pair{} of points\n  {}\n", effect.pairs(),
+                       effect.pairs() == 1 ? "" : "s", to_line(effect.no_effect()));
+  } else if (effect.unchanged_pairs() > 0) {
+    out += fmt::format("  changed nothing in {} of {} pairs of points\n", effect.unchanged_pairs(),
+                       effect.pairs());
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string sweep_table(const Comparison& comparison) {
+  std::string out;
+  for (const SweepPair& pair : comparison.sweep_pairs()) out += pair_text(pair);
+  if (!comparison.fixed_inputs().empty()) {
+    out += "\nfixed:";
+    for (const InputDifference& input : comparison.fixed_inputs()) {
+      out += fmt::format(" {}={}", input.input(), input.values(0));
+    }
+    out += "\n";
+  }
+  for (const KeyEffect& effect : comparison.effects()) out += effect_table(effect);
+  return out;
+}
+
+}  // namespace orrery::cli
