@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "cli/no_effect.h"
 #include "cli/result_inputs.h"
@@ -177,17 +178,32 @@ std::string title_of(const Result& result) {
                      result.iterations() == 1 ? "" : "s", result.seed());
 }
 
+// File names may hold any bytes, JSON only UTF-8.
+std::string to_utf8(const std::string& bytes) {
+  using Json = nlohmann::json;
+  return Json::parse(Json(bytes).dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
 void add_compared(const ResultFile& file, const std::string& label, Comparison& comparison) {
   Compared& out = *comparison.add_compared();
   out.set_label(label);
-  out.set_file(file.name);
+  out.set_file(to_utf8(file.name));
   if (file.is_sweep) {
     for (const PointRecord& point : file.points) {
-      if (point.outcome() == "ok") out.set_points_ok(out.points_ok() + 1);
+      if (point.outcome() == "ok") {
+        out.set_points_ok(out.points_ok() + 1);
+        continue;
+      }
+      std::string why = point.error();
+      if (why.empty() && !point.result().failures().empty()) why = point.result().failures(0);
+      why.resize(std::min(why.find('\n'), why.size()));
+      out.add_failures(fmt::format("{}: {}{}{}", point_name(point), point.outcome(),
+                                   why.empty() ? "" : ": ", why));
     }
     out.set_points(static_cast<std::uint32_t>(file.points.size()));
     out.set_verified(out.points_ok() == out.points());
-    out.set_title(fmt::format("{} points, {} ok", out.points(), out.points_ok()));
+    out.set_title(fmt::format("{} point{}, {} ok", out.points(), out.points() == 1 ? "" : "s",
+                              out.points_ok()));
   } else {
     out.set_title(title_of(file.result));
     out.set_verified(file.result.verified());
@@ -195,7 +211,7 @@ void add_compared(const ResultFile& file, const std::string& label, Comparison& 
     out.set_digest(file.result.digest());
     out.set_output_digest(file.result.output_digest());
   }
-  for (const std::string& warning : file.warnings) comparison.add_warnings(warning);
+  for (const std::string& warning : file.warnings) comparison.add_warnings(to_utf8(warning));
 }
 
 std::string label_of(std::size_t index) {

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kNameWidth = 24;
 constexpr int kLinksShown = 3;
+constexpr int kFailuresShown = 5;
 
 // A column as wide as what stands in it, at least `least`.
 std::size_t width_of(const InputDifference& input, std::size_t column, std::size_t least) {
@@ -111,13 +112,14 @@ std::string latency_table(const Comparison& comparison) {
 }
 
 std::string head(const std::string& title, const ResultPair& pair, const std::string& last) {
-  return fmt::format("\n{:<{}} {:>12} {:>12} {:>12} {:>10}\n", title, kNameWidth, pair.first(),
-                     pair.other(), "change", last);
+  const std::string line = fmt::format("\n{:<{}} {:>12} {:>12} {:>12}", title, kNameWidth,
+                                       pair.first(), pair.other(), "change");
+  return line + (last.empty() ? "\n" : fmt::format(" {:>10}\n", last));
 }
 
 std::string breakdown(const ResultPair& pair, const OperationChange& operation) {
   if (operation.breakdown_us().empty()) return "";
-  std::string out = head(fmt::format("why max of {}, us", operation.name()), pair, "of it");
+  std::string out = head(fmt::format("why max of {}, us", operation.name()), pair, "of change");
   for (const PartChange& part : operation.breakdown_us()) {
     out += fmt::format("  {:<{}} {:>12.3f} {:>12.3f} {:>+12.3f}", part.name(), kNameWidth - 2,
                        part.first_us(), part.other_us(), part.change_us());
@@ -185,6 +187,21 @@ std::string links(const ResultPair& pair) {
   return out;
 }
 
+std::string failures(const Compared& compared) {
+  if (compared.verified()) return "";
+  const std::string label =
+      compared.points() > 0 ? "not ok in " + compared.label() : "NOT VERIFIED: " + compared.label();
+  if (compared.failures().empty()) return label + "\n";
+  std::string out;
+  for (int i = 0; i < std::min(kFailuresShown, compared.failures_size()); ++i) {
+    out += label + ": " + compared.failures(i) + "\n";
+  }
+  if (compared.failures_size() > kFailuresShown) {
+    out += fmt::format("{}: {} more\n", label, compared.failures_size() - kFailuresShown);
+  }
+  return out;
+}
+
 std::string pair_text(const ResultPair& pair) {
   std::string out;
   for (const OperationChange& operation : pair.operations()) out += breakdown(pair, operation);
@@ -209,12 +226,7 @@ std::string to_table(const Comparison& comparison) {
     out += fmt::format("{}  {}: {}\n", each.label(), each.file(), each.title());
   }
   for (const std::string& warning : comparison.warnings()) out += "warning: " + warning + "\n";
-  for (const Compared& each : comparison.compared()) {
-    if (each.points() == 0 && !each.verified()) {
-      out += fmt::format("NOT VERIFIED: {}{}\n", each.label(),
-                         each.failures().empty() ? "" : ": " + each.failures(0));
-    }
-  }
+  for (const Compared& each : comparison.compared()) out += failures(each);
   if (comparison.pairs().empty()) return out + sweep_table(comparison);
   out += input_table(comparison) + statements(comparison) + latency_table(comparison);
   for (const ResultPair& pair : comparison.pairs()) {

@@ -144,6 +144,8 @@ const Rule kRules[] = {
     {"fabric.clos.spines_per_plane", kNoUplink, kCouldNot, kNoUplinkReason},
     {"fabric.clos.device_link.", kNoSwitch, kCouldNot, kNoSwitchReason},
     {"fabric.clos.planes", kNoSwitch, kCouldNot, kNoSwitchReason},
+    {"fabric.plane_choice", kNoSwitch, kCouldNot, kNoSwitchReason},
+    {"fabric.choice_per", kNoSwitch, kCouldNot, kNoSwitchReason},
     {"fabric.star.link.", kNoSwitch, kCouldNot, kNoSwitchReason},
     {"fabric.clos.package_link.", [](const Evidence& e) { return e.none_direct(); }, kCouldNot,
      "every put crossed a switch (counters puts_over_N_switches)"},

@@ -28,6 +28,7 @@ namespace {
 
 constexpr std::size_t kLargestFile = std::size_t{1} << 30;
 constexpr char kPointsFile[] = "points.jsonl";
+constexpr char kSweepFile[] = "sweep.json";
 constexpr char kExpected[] = "a result of orrery run --json, or a sweep's folder or points.jsonl";
 
 std::string read_file(const std::string& path) {
@@ -236,11 +237,14 @@ void read_points(const std::string& text, ResultFile& file) {
     file.points.push_back(std::move(point));
   }
   if (file.points.empty()) throw ConfigError(file.name, "", "no finished point", kExpected);
+  std::stable_sort(file.points.begin(), file.points.end(),
+                   [&file](const auto& a, const auto& b) { return file.order.is_before(a, b); });
 }
 
 }  // namespace
 
-ResultFile parse_result_file(const std::string& text, const std::string& name) {
+ResultFile parse_result_file(const std::string& text, const std::string& name,
+                             const std::string& sweep_json) {
   ResultFile file;
   file.name = name;
   if (is_blank(text)) throw ConfigError(name, "", "an empty file", kExpected);
@@ -261,18 +265,28 @@ ResultFile parse_result_file(const std::string& text, const std::string& name) {
       (syntax_error(text.substr(0, text.find('\n')), first, ignored).empty() && is_point(first));
   if (!lines) throw not_json(text, name, at, reason);
   file.is_sweep = true;
-  read_points(text, file);
+  file.order = SweepOrder(sweep_json);
+  if (reason.empty()) {
+    file.points.push_back(to_point(text, name));
+  } else {
+    read_points(text, file);
+  }
   return file;
 }
 
 ResultFile load_result_file(const std::string& path) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) return parse_result_file(read_file(path), path);
-  const fs::path points = fs::path(path) / kPointsFile;
-  if (!fs::exists(points, error)) {
-    throw ConfigError(path, "", std::string("a folder without ") + kPointsFile, kExpected);
+  fs::path file = path;
+  if (fs::is_directory(file, error)) {
+    file /= kPointsFile;
+    if (!fs::exists(file, error)) {
+      throw ConfigError(path, "", std::string("a folder without ") + kPointsFile, kExpected);
+    }
   }
-  return parse_result_file(read_file(points.string()), points.string());
+  const fs::path sweep = file.parent_path() / kSweepFile;
+  const bool has_order = file.filename() == kPointsFile && fs::is_regular_file(sweep, error);
+  return parse_result_file(read_file(file.string()), file.string(),
+                           has_order ? read_file(sweep.string()) : "");
 }
 
 std::string point_name(const PointRecord& point) {

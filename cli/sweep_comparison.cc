@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -32,6 +31,13 @@ std::string identity(const PointRecord& point) {
   return text.empty() ? point.key() : text;
 }
 
+std::string value_of(const PointRecord& point, const std::string& key) {
+  for (const Varied& varied : point.varied()) {
+    if (varied.name() == key) return varied.value();
+  }
+  return kNotSet;
+}
+
 std::optional<double> max_us(const Result& result, const std::string& operation) {
   for (const Operation& each : result.operations()) {
     if (each.name() == operation) return each.latency_us().max();
@@ -50,7 +56,8 @@ struct Match {
   const PointRecord* other;
 };
 
-OperationRatios ratios_of(const std::string& operation, const std::vector<Match>& matches) {
+OperationRatios ratios_of(const std::string& operation, const std::vector<std::string>& keys,
+                          const std::vector<Match>& matches) {
   OperationRatios out;
   out.set_name(operation);
   std::vector<double> ratios;
@@ -62,6 +69,7 @@ OperationRatios ratios_of(const std::string& operation, const std::vector<Match>
     if (!first || !other) continue;
     PointRatio& point = *out.add_points();
     point.set_point(point_name(*match.first));
+    for (const std::string& key : keys) point.add_values(value_of(*match.first, key));
     point.set_first_max_us(*first);
     point.set_other_max_us(*other);
     if (*first == 0 || *other == 0) continue;
@@ -96,31 +104,10 @@ std::vector<std::string> operations_of(const std::vector<const PointRecord*>& po
 
 // --- One sweep ---
 
-std::string value_of(const PointRecord& point, const std::string& key) {
-  for (const Varied& varied : point.varied()) {
-    if (varied.name() == key) return varied.value();
-  }
-  return kNotSet;
-}
-
-std::optional<double> number(const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  return text.empty() || *end != '\0' || !std::isfinite(value) ? std::nullopt
-                                                               : std::optional(value);
-}
-
-// Numbers by size and before words, words by the alphabet: the lines of a sweep come in no order.
-bool value_before(const std::string& a, const std::string& b) {
-  const auto x = number(a);
-  const auto y = number(b);
-  if (x && y && *x != *y) return *x < *y;
-  return x.has_value() != y.has_value() ? x.has_value() : a < b;
-}
-
 class KeyStudy {
  public:
-  KeyStudy(const std::string& key, const std::vector<const PointRecord*>& points)
+  KeyStudy(const std::string& key, const SweepOrder& order,
+           const std::vector<const PointRecord*>& points)
       : key_(key), operations_(operations_of(points)) {
     for (const PointRecord* point : points) {
       const std::string value = value_of(*point, key);
@@ -129,7 +116,9 @@ class KeyStudy {
       }
       groups_[others(*point)][value] = point;
     }
-    std::sort(values_.begin(), values_.end(), value_before);
+    std::sort(values_.begin(), values_.end(), [&](const std::string& a, const std::string& b) {
+      return order.is_before(key, a, b);
+    });
   }
 
   KeyEffect effect() {
@@ -235,12 +224,9 @@ SweepPair compare_sweeps(const std::string& first_label, const ResultFile& first
     const auto it = of_other.find(identity(point));
     if (it != of_other.end() && it->second == &point) pair.add_only_in_other(point_name(point));
   }
-  std::sort(matches.begin(), matches.end(), [](const Match& a, const Match& b) {
-    return std::lexicographical_compare(
-        a.first->varied().begin(), a.first->varied().end(), b.first->varied().begin(),
-        b.first->varied().end(),
-        [](const Varied& x, const Varied& y) { return value_before(x.value(), y.value()); });
-  });
+  if (!matches.empty()) {
+    for (const Varied& varied : matches.front().first->varied()) pair.add_keys(varied.name());
+  }
   pair.set_matched(static_cast<std::uint32_t>(matches.size()));
   std::vector<std::string> differing;
   std::vector<const PointRecord*> points;
@@ -265,7 +251,8 @@ SweepPair compare_sweeps(const std::string& first_label, const ResultFile& first
   pair.set_statement(matches.empty() ? "have no point in common that is ok in both"
                                      : conclusion(differing, same_digests));
   for (const std::string& operation : operations_of(points)) {
-    *pair.add_operations() = ratios_of(operation, matches);
+    *pair.add_operations() =
+        ratios_of(operation, {pair.keys().begin(), pair.keys().end()}, matches);
   }
   if (pair.unchanged() == pair.matched()) {
     for (const std::string& name : differing) *pair.add_no_effect() = combine(verdicts[name]);
@@ -295,7 +282,8 @@ void look_into(const ResultFile& sweep, Comparison& comparison) {
     input.set_input(name);
     input.add_values(value);
   }
-  for (const std::string& key : keys) *comparison.add_effects() = KeyStudy(key, points).effect();
+  for (const std::string& key : keys)
+    *comparison.add_effects() = KeyStudy(key, sweep.order, points).effect();
 }
 
 }  // namespace orrery::cli

@@ -22,27 +22,58 @@ std::string point_list(const char* title,
   return out;
 }
 
+// The end of each key that none of the others has: "packet_bytes" of "fabric.packet_bytes".
+std::vector<std::string> short_names(const google::protobuf::RepeatedPtrField<std::string>& keys) {
+  std::vector<std::string> names(keys.begin(), keys.end());
+  const auto is_unique = [&keys](const std::string& end) {
+    return std::count_if(keys.begin(), keys.end(), [&end](const std::string& key) {
+             return key == end || key.ends_with("." + end);
+           }) == 1;
+  };
+  for (std::string& name : names) {
+    for (std::size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0;
+         dot = name.rfind('.', dot - 1)) {
+      if (!is_unique(name.substr(dot + 1))) continue;
+      name = name.substr(dot + 1);
+      break;
+    }
+  }
+  return names;
+}
+
 std::string operation_table(const SweepPair& pair, const OperationRatios& operation) {
-  const std::string title = fmt::format("max of {}, us", operation.name());
-  std::size_t width = std::max<std::size_t>(title.size(), 24);
-  for (const PointRatio& point : operation.points())
-    width = std::max(width, point.point().size() + 2);
-  std::string out = fmt::format("\n{:<{}} {:>12} {:>12} {:>9}\n", title, width, pair.first(),
-                                pair.other(), pair.other() + "/" + pair.first());
+  std::vector<std::string> names = short_names(pair.keys());
+  if (names.empty()) names = {"point"};
+  const auto value = [](const PointRatio& point, std::size_t i) {
+    return point.values().empty() ? point.point() : point.values(static_cast<int>(i));
+  };
+  std::vector<std::size_t> widths;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    widths.push_back(names[i].size());
+    for (const PointRatio& point : operation.points()) {
+      widths[i] = std::max(widths[i], value(point, i).size());
+    }
+  }
+  std::string head;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    head += fmt::format("  {:<{}}", names[i], widths[i]);
+  }
+  std::string out = fmt::format("\nmax of {}, us\n{} {:>12} {:>12} {:>9}\n", operation.name(), head,
+                                pair.first(), pair.other(), pair.other() + "/" + pair.first());
   double best = 0;
   double worst = 0;
   for (const PointRatio& point : operation.points()) {
-    out += fmt::format("  {:<{}} {:>12.3f} {:>12.3f} {}\n", point.point(), width - 2,
-                       point.first_max_us(), point.other_max_us(), ratio_text(point.ratio()));
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      out += fmt::format("  {:<{}}", value(point, i), widths[i]);
+    }
+    out += fmt::format(" {:>12.3f} {:>12.3f} {}\n", point.first_max_us(), point.other_max_us(),
+                       ratio_text(point.ratio()));
     if (point.point() == operation.best()) best = point.ratio();
     if (point.point() == operation.worst()) worst = point.ratio();
   }
-  out += fmt::format("  {:<{}} {:>12} {:>12} {}\n", "geometric mean", width - 2, "", "",
-                     ratio_text(operation.geometric_mean()));
-  if (!operation.best().empty()) {
-    out += fmt::format("  best {:.4f} at {}, worst {:.4f} at {}\n", best, operation.best(), worst,
-                       operation.worst());
-  }
+  if (operation.best().empty()) return out;
+  out += fmt::format("  geometric mean {:.4f}; least {:.4f} at {}; most {:.4f} at {}\n",
+                     operation.geometric_mean(), best, operation.best(), worst, operation.worst());
   return out;
 }
 
@@ -52,7 +83,9 @@ std::string pair_text(const SweepPair& pair) {
   out += fmt::format("{} and {} {}\n", pair.first(), pair.other(), pair.statement());
   out += point_list(fmt::format("only in {}", pair.first()).c_str(), pair.only_in_first());
   out += point_list(fmt::format("only in {}", pair.other()).c_str(), pair.only_in_other());
-  out += point_list("left out", pair.not_ok());
+  if (!pair.not_ok().empty()) {
+    out += fmt::format("  left out, as one of them is not ok: {}\n", pair.not_ok_size());
+  }
   if (pair.matched() > 0 && pair.unchanged() == pair.matched()) {
     out += "  changed nothing: all latencies of all points are equal\n";
   } else if (pair.unchanged() > 0) {

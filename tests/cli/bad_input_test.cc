@@ -100,6 +100,18 @@ void write_files() {
   scratch_file("field.sweep.textproto", "topologie: \"tiny\"\n");
   scratch_file("values.sweep.textproto", "vary { key: \"tokens\" values: \"1:\" }\n");
   scratch_file("key.sweep.textproto", "vary { values: \"1\" }\n");
+  const std::string put = R"("digest": "a", "output_digest": "b", "operations": [{"name": "put"}])";
+  scratch_file("good.json", "{" + put + "}");
+  scratch_file("cut.json", "{\n" + put + ",\n");
+  scratch_file("unknown.json", "{" + put + ", \"device\": 4}");
+  scratch_file("negative.json", "{\"devices\": -4}");
+  scratch_file("nameless.json",
+               R"({"digest": "a", "output_digest": "b", "operations": [{"latency_us": {}}]})");
+  scratch_file("nothing.json", "{}");
+  const std::string point = "{\"key\": \"k\", \"outcome\": \"ok\", \"result\": {" + put + "}}\n";
+  scratch_file("good.jsonl", point);
+  scratch_file("torn.jsonl", point + "{\"key\": \n" + point);
+  scratch_file("outcome.jsonl", point + "{\"key\": \"l\", \"outcome\": \"fine\"}\n");
 
   const std::string suite = "timed: \"t\" byte_formula: \"b\"\n";
   const std::string row = "id: \"r\" algorithm: \"p2p\" devices: 2 operation: \"put\"";
@@ -117,7 +129,7 @@ void write_files() {
 std::vector<Case> cases() {
   std::vector<Case> list = {
       // Commands and flags
-      {"NoCommand", "", {"command line", "nothing", "run, sweep, validate, topo, list"}},
+      {"NoCommand", "", {"command line", "nothing", "run, sweep, compare, validate, topo, list"}},
       {"UnknownCommand", "rum", {"command line", "'rum'", "did you mean 'run'"}},
       {"NoTopology", "run --algorithm p2p", {"--topology", "nothing", "orrery list topologies"}},
       {"NoAlgorithm", "run --topology tiny", {"--algorithm", "nothing", "orrery list algorithms"}},
@@ -472,6 +484,38 @@ std::vector<Case> cases() {
       {"SweepFileKey",
        kSweep + "--file DIR/key.sweep.textproto",
        {"key.sweep.textproto", "vary.0.key", "nothing"}},
+      // Comparisons
+      {"CompareNothing", "compare", {"results", "nothing", "orrery run --json"}},
+      {"CompareOne", "compare DIR/good.json", {"good.json", "two results or more, or a sweep"}},
+      {"CompareMissing",
+       "compare DIR/none.json DIR/good.json",
+       {"none.json: got 'No such file", "orrery run --json"}},
+      {"CompareFolder", "compare DIR/", {"a folder without points.jsonl"}},
+      {"CompareEmpty",
+       "compare DIR/good.json DIR/empty.textproto",
+       {"empty.textproto", "an empty file"}},
+      {"CompareGarbage", "compare DIR/good.json DIR/garbage.textproto", {"garbage.textproto:1"}},
+      {"CompareCut", "compare DIR/good.json DIR/cut.json", {"cut.json:3", "unexpected end"}},
+      {"CompareUnknownField",
+       "compare DIR/good.json DIR/unknown.json",
+       {"unknown.json", "got 'device'", "did you mean 'devices'"}},
+      {"CompareRange",
+       "compare DIR/good.json DIR/negative.json",
+       {"negative.json", "devices", "'-4'", "a whole number from 0"}},
+      {"CompareNoOperations",
+       "compare DIR/good.json DIR/nothing.json",
+       {"nothing.json", "operations", "at least one"}},
+      {"CompareNoName",
+       "compare DIR/good.json DIR/nameless.json",
+       {"nameless.json", "operations[0].name", "nothing"}},
+      {"CompareTornWithin", "compare DIR/torn.jsonl", {"torn.jsonl:2", "a point of a sweep"}},
+      {"CompareOutcome",
+       "compare DIR/outcome.jsonl",
+       {"outcome.jsonl:2", "outcome", "'fine'", "hang or error"}},
+      {"CompareMixed",
+       "compare DIR/good.json DIR/good.jsonl",
+       {"good.jsonl", "'a sweep'", "a result as"}},
+      {"CompareJson", "compare DIR/good.json DIR/good.json --json DIR", {"--json", "a directory"}},
       // The other commands
       {"ListNothing", "list", {"what", "nothing", "topologies"}},
       {"ListUnknown", "list topology", {"orrery list", "'topology'", "topologies"}},
@@ -534,12 +578,13 @@ std::vector<Case> cases_for_mpirun() {
   std::vector<Case> list = {
       {"LocalTransport", kTiny + "--transport local", {"--transport", "'local'", "under mpirun"}}};
   const std::vector<std::string> wanted = {
-      "NoCommand",         "UnknownFlag",       "UnknownTopology",     "DevicesTooMany",
-      "TokensText",        "PlacementTwice",    "SetUnknownField",     "SetUnknownOption",
-      "SetOptionRange",    "FileGarbage",       "TraceExpert",         "MemoryTokens",
-      "JsonNoFolder",      "SuiteNoFigure",     "PluginMissing",       "PluginIsText",
-      "SweepUnknownKey",   "SweepNoPointRuns",  "SweepPerPoint",       "SweepCsv",
-      "SweepFolderIsFile", "TraceFileNoFolder", "TraceDevicesTooLarge"};
+      "NoCommand",         "UnknownFlag",       "UnknownTopology",      "DevicesTooMany",
+      "TokensText",        "PlacementTwice",    "SetUnknownField",      "SetUnknownOption",
+      "SetOptionRange",    "FileGarbage",       "TraceExpert",          "MemoryTokens",
+      "JsonNoFolder",      "SuiteNoFigure",     "PluginMissing",        "PluginIsText",
+      "SweepUnknownKey",   "SweepNoPointRuns",  "SweepPerPoint",        "SweepCsv",
+      "SweepFolderIsFile", "TraceFileNoFolder", "TraceDevicesTooLarge", "CompareMissing",
+      "CompareOutcome",    "CompareMixed",      "CompareJson"};
   for (const Case& each : cases()) {
     if (std::find(wanted.begin(), wanted.end(), each.name) != wanted.end()) list.push_back(each);
   }
