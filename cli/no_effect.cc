@@ -203,30 +203,32 @@ std::string owner(const std::string& input, const moe::Result& result) {
 
 NoEffect explain_no_effect(const std::string& input, const moe::Result& first,
                            const moe::Result& other) {
-  if (is_same_value(input, first, other)) {
-    return verdict(input, kCouldNot, fmt::format("{} has that value anyway", owner(input, first)));
-  }
   if (first.digest() != other.digest()) {
     return verdict(input, kCould, "events moved, as the digests show, but no latency did");
   }
   const Evidence evidence(first, other);
+  NoEffect effect = verdict(input, NoEffect::UNKNOWN,
+                            "the event digests are equal: no event of the run depended on it");
   for (const Rule& rule : kRules) {
-    if (input.starts_with(rule.prefix) && rule.holds(evidence)) {
-      return verdict(input, rule.could, rule.reason);
-    }
+    if (!input.starts_with(rule.prefix) || !rule.holds(evidence)) continue;
+    effect = verdict(input, rule.could, rule.reason);
+    break;
   }
-  return verdict(input, NoEffect::UNKNOWN,
-                 "the event digests are equal: no event of the run depended on it");
+  // The rules first: this one reads files.
+  if (effect.could() != kCouldNot && is_same_value(input, first, other)) {
+    effect =
+        verdict(input, kCouldNot, fmt::format("{} has that value anyway", owner(input, first)));
+  }
+  return effect;
 }
 
-NoEffect combine(const std::vector<NoEffect>& verdicts) {
-  NoEffect combined = verdicts.front();
-  for (const NoEffect& each : verdicts) {
-    if (each.could() != NoEffect::COULD_NOT && combined.could() == NoEffect::COULD_NOT) {
-      combined = each;
-    }
+NoEffect explain_no_effect(const std::string& input, const std::vector<ResultPointers>& pairs) {
+  NoEffect effect;
+  for (const auto& [first, other] : pairs) {
+    effect = explain_no_effect(input, *first, *other);
+    if (effect.could() != kCouldNot) break;
   }
-  return combined;
+  return effect;
 }
 
 }  // namespace orrery::cli

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/compare.pb.h"
@@ -16,7 +17,9 @@ namespace orrery::cli {
 NoEffect explain_no_effect(const std::string& input, const moe::Result& first,
                            const moe::Result& other);
 
-/// The one verdict for several pairs that differ in the same input: COULD_NOT only if all say so.
-NoEffect combine(const std::vector<NoEffect>& verdicts);
+/// The one verdict for several pairs that differ in the same input: COULD_NOT only if it holds for
+/// all; else that of the first that says otherwise.
+using ResultPointers = std::pair<const moe::Result*, const moe::Result*>;
+NoEffect explain_no_effect(const std::string& input, const std::vector<ResultPointers>& pairs);
 
 }  // namespace orrery::cli

@@ -52,24 +52,29 @@ std::string input_of(const moe::Result& result, const std::string& name) {
 }
 
 std::vector<std::string> differing_inputs(const std::vector<const moe::Result*>& results) {
-  std::vector<std::string> names;  // in the order of the schema, then settings by name
-  std::set<std::string> settings;
+  const auto first = inputs_of(*results.front());
+  std::set<std::string> differing;
   for (const moe::Result* result : results) {
-    for (const auto& [name, value] : result->settings()) settings.insert(name);
+    auto inputs = inputs_of(*result);
+    if (inputs == first) continue;
+    // Those of one alone, and those with two values.
+    std::map<std::string, std::string> values(first.begin(), first.end());
+    for (const auto& [name, value] : inputs) {
+      const auto it = values.find(name);
+      if (it == values.end() || it->second != value) differing.insert(name);
+      if (it != values.end()) values.erase(it);
+    }
+    for (const auto& [name, value] : values) differing.insert(name);
   }
-  std::vector<std::string> candidates;
-  for (const auto& [name, value] : inputs_of(moe::Result())) candidates.push_back(name);
-  candidates.insert(candidates.end(), settings.begin(), settings.end());
-  bool tokens_are_set = false;
-  for (const std::string& name : candidates) {
-    const std::string first = input_of(*results.front(), name);
-    const bool same = std::all_of(results.begin(), results.end(), [&](const moe::Result* result) {
-      return input_of(*result, name) == first;
-    });
-    if (same) continue;
-    names.push_back(name);
-    tokens_are_set = tokens_are_set || name.rfind("workload.tokens", 0) == 0;
+  // In the order of the schema, then settings by name.
+  std::vector<std::string> names;
+  for (const auto& [name, value] : inputs_of(moe::Result())) {
+    if (differing.erase(name) > 0) names.push_back(name);
   }
+  names.insert(names.end(), differing.begin(), differing.end());
+  const bool tokens_are_set = std::any_of(differing.begin(), differing.end(), [](const auto& name) {
+    return name.rfind("workload.tokens", 0) == 0;
+  });
   if (tokens_are_set) std::erase(names, "tokens");
   return names;
 }

@@ -128,7 +128,7 @@ class KeyStudy {
     for (const std::string& value : values_) add_value(value, out);
     for (const std::string& name : also_differ_) out.add_also_differ(name);
     if (out.pairs() > 0 && out.unchanged_pairs() == out.pairs()) {
-      *out.mutable_no_effect() = combine(verdicts_);
+      *out.mutable_no_effect() = explain_no_effect(key_, pairs_);
     }
     return out;
   }
@@ -180,7 +180,7 @@ class KeyStudy {
     }
     if (!same_latencies(first, other)) return;
     out.set_unchanged_pairs(out.unchanged_pairs() + 1);
-    verdicts_.push_back(explain_no_effect(key_, first, other));
+    pairs_.emplace_back(&first, &other);
   }
 
   const std::string key_;
@@ -188,7 +188,7 @@ class KeyStudy {
   std::vector<std::string> values_;
   std::map<std::string, std::map<std::string, const PointRecord*>> groups_;
   std::set<std::string> also_differ_;
-  std::vector<NoEffect> verdicts_;
+  std::vector<ResultPointers> pairs_;  // in which nothing changed
 };
 
 }  // namespace
@@ -230,7 +230,7 @@ SweepPair compare_sweeps(const std::string& first_label, const ResultFile& first
   pair.set_matched(static_cast<std::uint32_t>(matches.size()));
   std::vector<std::string> differing;
   std::vector<const PointRecord*> points;
-  std::map<std::string, std::vector<NoEffect>> verdicts;
+  std::map<std::string, std::vector<ResultPointers>> differing_in;
   bool same_digests = true;
   for (const Match& match : matches) {
     points.push_back(match.first);
@@ -244,7 +244,7 @@ SweepPair compare_sweeps(const std::string& first_label, const ResultFile& first
       if (std::find(differing.begin(), differing.end(), name) == differing.end()) {
         differing.push_back(name);
       }
-      if (same) verdicts[name].push_back(explain_no_effect(name, a, b));
+      differing_in[name].emplace_back(&a, &b);
     }
   }
   for (const std::string& name : differing) pair.add_differing_inputs(name);
@@ -255,7 +255,9 @@ SweepPair compare_sweeps(const std::string& first_label, const ResultFile& first
         ratios_of(operation, {pair.keys().begin(), pair.keys().end()}, matches);
   }
   if (pair.unchanged() == pair.matched()) {
-    for (const std::string& name : differing) *pair.add_no_effect() = combine(verdicts[name]);
+    for (const std::string& name : differing) {
+      *pair.add_no_effect() = explain_no_effect(name, differing_in[name]);
+    }
   }
   return pair;
 }

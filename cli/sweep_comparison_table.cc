@@ -11,14 +11,21 @@ namespace orrery::cli {
 
 namespace {
 
+constexpr int kPointsShown = 5;
+
 std::string ratio_text(double ratio) {
   return ratio == 0 ? fmt::format("{:>9}", "-") : fmt::format("{:>9.4f}", ratio);
 }
 
-std::string point_list(const char* title,
+std::string point_list(const std::string& title,
                        const google::protobuf::RepeatedPtrField<std::string>& points) {
   std::string out;
-  for (const std::string& point : points) out += fmt::format("  {}: {}\n", title, point);
+  for (int i = 0; i < std::min(kPointsShown, points.size()); ++i) {
+    out += fmt::format("  {}: {}\n", title, points[i]);
+  }
+  if (points.size() > kPointsShown) {
+    out += fmt::format("  {}: {} more\n", title, points.size() - kPointsShown);
+  }
   return out;
 }
 
@@ -81,8 +88,8 @@ std::string pair_text(const SweepPair& pair) {
   std::string out = fmt::format("\n{} and {}: {} point{} in both\n", pair.first(), pair.other(),
                                 pair.matched(), pair.matched() == 1 ? "" : "s");
   out += fmt::format("{} and {} {}\n", pair.first(), pair.other(), pair.statement());
-  out += point_list(fmt::format("only in {}", pair.first()).c_str(), pair.only_in_first());
-  out += point_list(fmt::format("only in {}", pair.other()).c_str(), pair.only_in_other());
+  out += point_list(fmt::format("only in {}", pair.first()), pair.only_in_first());
+  out += point_list(fmt::format("only in {}", pair.other()), pair.only_in_other());
   if (!pair.not_ok().empty()) {
     out += fmt::format("  left out, as one of them is not ok: {}\n", pair.not_ok_size());
   }
@@ -103,28 +110,27 @@ std::string effect_table(const KeyEffect& effect) {
   if (effect.pairs() == 0) {
     return out + "no two points differ in it alone\n";
   }
-  out +=
-      fmt::format("ratio of max to {}={}, geometric mean over the points that differ in it alone\n",
-                  effect.key(), effect.first_value());
+  out += fmt::format("max against {}={}, geometric mean of points that differ in it alone\n",
+                     effect.key(), effect.first_value());
   if (!effect.also_differ().empty()) {
     out += fmt::format("  with it differ: {}; the ratios cannot be put down to one of them alone\n",
                        fmt::join(effect.also_differ(), ", "));
   }
-  std::size_t width = 16;
+  std::size_t width = 12;
   for (const ValueEffect& value : effect.values()) width = std::max(width, value.value().size());
   out += fmt::format("  {:<{}} {:>6}", "value", width, "points");
   for (const MeanRatio& operation : effect.values(0).operations()) {
-    out += fmt::format(" {:>10} {:>19}", operation.name(), "(least, most)");
+    out += fmt::format(" {:>9} {:>16}", operation.name(), "(least, most)");
   }
   out += "\n";
   for (const ValueEffect& value : effect.values()) {
     out += fmt::format("  {:<{}} {:>6}", value.value(), width, value.pairs());
     for (const MeanRatio& operation : value.operations()) {
       out += operation.geometric_mean() == 0
-                 ? fmt::format(" {:>10} {:>19}", "-", "")
+                 ? fmt::format(" {:>9} {:>16}", "-", "")
                  : fmt::format(
-                       " {:>10.4f} {:>19}", operation.geometric_mean(),
-                       fmt::format("({:.4f}, {:.4f})", operation.smallest(), operation.largest()));
+                       " {:>9.4f} {:>16}", operation.geometric_mean(),
+                       fmt::format("({:.3f}, {:.3f})", operation.smallest(), operation.largest()));
     }
     out += "\n";
   }

@@ -166,13 +166,16 @@ TEST(NoEffect, ResultsWithoutCountersProveNothing) {
 }
 
 TEST(NoEffect, SeveralPairsCouldNotOnlyIfNoneCould) {
-  NoEffect could_not;
-  could_not.set_could(NoEffect::COULD_NOT);
-  NoEffect unknown;
-  unknown.set_reason("r");
-  EXPECT_EQ(combine({could_not, could_not}).could(), NoEffect::COULD_NOT);
-  EXPECT_EQ(combine({could_not, unknown}).could(), NoEffect::UNKNOWN);
-  EXPECT_EQ(combine({unknown, could_not}).reason(), "r");
+  moe::Result a = simple_result("put", 5);
+  moe::Result b = a;
+  for (moe::Result* result : {&a, &b}) {
+    (*result->mutable_counters())["puts"] = 4;
+    (*result->mutable_counters())["polls"] = result == &a ? 0 : 9;
+  }
+  const std::string input = "device.poll_ns";
+  EXPECT_EQ(explain_no_effect(input, {{&a, &a}, {&a, &a}}).could(), NoEffect::COULD_NOT);
+  EXPECT_EQ(explain_no_effect(input, {{&a, &a}, {&b, &b}}).could(), NoEffect::UNKNOWN);
+  EXPECT_EQ(explain_no_effect(input, {{&b, &b}, {&a, &a}}).could(), NoEffect::UNKNOWN);
 }
 
 }  // namespace
