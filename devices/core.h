@@ -157,6 +157,16 @@ class Core {
     operation_->on_visible(*this, packet, address, bytes);
   }
   void replied(const fabric::Packet& packet) { operation_->on_reply(*this, packet); }
+  void prefetch(int step) const {
+    if (step == 0) {
+      emu::prefetch_bytes(this, sizeof(Core));
+    } else {
+      constexpr std::size_t kFrameBytes = 512;  // of the coroutine: its operation and its locals
+      emu::prefetch_bytes(program_.address(), kFrameBytes);
+      emu::prefetch_bytes(operation_, 64);
+      if (!timeline_.segments.empty()) emu::prefetch_bytes(&timeline_.segments.back(), 64);
+    }
+  }
   bool running() const { return static_cast<bool>(root_); }
   /// One line for the hang report; empty if the core waits for nothing.
   std::string waiting() const;

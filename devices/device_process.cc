@@ -75,6 +75,28 @@ void DeviceProcess::handle(const emu::Event& event) {
   }
 }
 
+void DeviceProcess::prefetch(const emu::Event& event, int step) const {
+  switch (event.kind) {
+    case kResumeKind:
+      cores_[event.as<std::uint32_t>()].prefetch(step);
+      break;
+    case StorePort::kInjectKind:
+      port_.prefetch(event.as<std::uint32_t>(), step);
+      break;
+    case fabric::kAcknowledgement: {
+      const auto& packet = event.as<fabric::Packet>();
+      port_.prefetch(packet.put, 0);
+      cores_[packet.core].prefetch(step);
+      break;
+    }
+    case fabric::kDelivery:
+      visibility_.prefetch(event.as<fabric::Packet>(), step);
+      break;
+    default:
+      break;
+  }
+}
+
 // --- Kernels ---
 
 void DeviceProcess::start_stream(emu::Task stream, emu::Time start) {

@@ -46,6 +46,7 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
                 const std::vector<fabric::Region>& regions, const fabric::Adversary& adversary);
 
   void handle(const emu::Event& event) override;
+  void prefetch(const emu::Event& event, int step) const override;
 
   // --- Kernels ---
   /// The device's stream: kernels one after the other. Started at virtual time `start`.

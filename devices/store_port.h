@@ -63,6 +63,16 @@ class StorePort {
   /// A packet of put `number` leaves its pipe (kInjectKind).
   void inject(std::uint32_t number, emu::Time now);
 
+  void prefetch(std::uint32_t number, int step) const {
+    const Put& put = puts_[number];
+    if (step == 0) {
+      emu::prefetch_bytes(&put, sizeof(Put));
+    } else {
+      emu::prefetch_bytes(put.pieces.data(), sizeof(Piece));
+      if (put.given != nullptr) emu::prefetch_bytes(put.given, 64);
+    }
+  }
+
   /// True once the last packet has left. At the very time of local completion events decide.
   bool has_left(const PutHandle& handle) const {
     if (handle.serial == 0) return true;

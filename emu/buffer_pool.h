@@ -108,6 +108,7 @@ class BufferPool {
     }
     if (buffer->home != index_) {
       Buffer*& list = returned_[filling_][buffer->home];
+      returned_to_ |= std::uint64_t{1} << buffer->home;
       buffer->next_free = list;
       list = buffer;
       return;
@@ -117,6 +118,8 @@ class BufferPool {
 
   /// Free buffers of other pools go to lists that these empty one window later: list 0 or 1.
   void fill(std::size_t list) { filling_ = list; }
+  /// The pools, a bit each (of at most 64), to whose lists something came since the last call.
+  std::uint64_t returned_to() { return std::exchange(returned_to_, 0); }
   /// Takes this pool's own buffers from `other`'s list.
   void take_back(BufferPool& other, std::size_t list) {
     Buffer* buffer = std::exchange(other.returned_[list][index_], nullptr);
@@ -139,6 +142,7 @@ class BufferPool {
   Buffer* free_[kClasses] = {};
   std::array<std::vector<Buffer*>, 2> returned_;  // by home
   std::size_t filling_ = 0;
+  std::uint64_t returned_to_ = 0;
   std::byte* cursor_ = nullptr;
   std::uint64_t left_ = 0;
   std::uint64_t reserved_ = 0;

@@ -33,6 +33,9 @@ Engine::Engine(const ProcessGroup& processes, Transport* transport, LpId lps,
     exchange_ =
         std::make_unique<Exchange>(processes, *transport, static_cast<ExchangeSink&>(*this));
   }
+  if (parallelism.shards < 1 || parallelism.shards > Shard::kMost) {
+    throw InvariantError("an engine has 1 to 64 shards");
+  }
   for (int index = 0; index < parallelism.shards; ++index) {
     shards_.push_back(
         std::make_unique<Shard>(index, parallelism.shards, processes.size(), tables_, blocks_));

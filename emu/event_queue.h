@@ -7,6 +7,7 @@
 // as they grow, and look-ups seldom miss the TLB.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -50,6 +51,25 @@ class EventQueue {
     return slot_at(slot);
   }
   void release(std::uint32_t slot) { free_.push_back(slot); }
+
+  /// The slots of at most `most` events before `horizon`, in no order.
+  void find_before(Time horizon, std::size_t most, std::vector<std::uint32_t>& slots) const {
+    slots.clear();
+    if (min_time() >= horizon) return;
+    // Breadth first: the list of indices grows behind the one that is looked at.
+    slots.push_back(kRoot);
+    const std::size_t end = kRoot + count_;
+    for (std::size_t i = 0; i < slots.size() && slots.size() < most; ++i) {
+      const std::size_t first = first_child_of(slots[i]);
+      for (std::size_t child = first; child < std::min(first + 4, end); ++child) {
+        if (entries_[child].time < horizon) slots.push_back(static_cast<std::uint32_t>(child));
+      }
+    }
+    for (std::uint32_t& index : slots) index = entries_[index].slot;
+  }
+  const Event& at(std::uint32_t slot) const {
+    return reinterpret_cast<const Event*>(slab_.data())[slot];
+  }
 
  private:
   // The root's index: its children, and everyone's, then begin at multiples of four, i.e. at cache

@@ -1,7 +1,9 @@
 #include "emu/shard.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "emu/errors.h"
 
@@ -27,6 +29,7 @@ Event& Shard::schedule_elsewhere(EventOrder order, LpId to, Time time, std::uint
   const Place place = tables_.places[to];
   Event* event;
   if (!is_elsewhere(place)) {
+    sent_to_ |= std::uint64_t{1} << place;
     event = &outboxes_[filling_][static_cast<std::size_t>(place)].emplace_back();
   } else if (exchange_ != nullptr) {
     event = &exchange_->send_event(process_at(place));
@@ -87,18 +90,40 @@ std::uint64_t Shard::share_payload(LpId to, Buffer* buffer, std::uint64_t offset
   return reinterpret_cast<std::uint64_t>(buffer);
 }
 
+// A window's events touch devices all over the shard's memory: each would miss the cache by itself.
+void Shard::prefetch_before(Time horizon) {
+  constexpr std::size_t kTogether = 128;  // what they touch should fit a cache
+  queue_.find_before(horizon, kTogether, due_);
+  if (due_.size() < 2) return;
+  for (const std::uint32_t slot : due_) prefetch_bytes(&queue_.at(slot), sizeof(Event));
+  for (const int step : {0, 1}) {
+    for (const std::uint32_t slot : due_) {
+      const Event& event = queue_.at(slot);
+      tables_.objects[event.target]->prefetch(event, step);
+    }
+  }
+}
+
 void Shard::run_window(std::span<const std::unique_ptr<Shard>> shards, std::uint64_t window,
                        Time horizon) {
   const std::size_t reading = (window + 1) & 1;
   filling_ = window & 1;
   buffers_.fill(filling_);
-  for (const auto& shard : shards) {
-    auto& outbox = shard->outboxes_[reading][static_cast<std::size_t>(index_)];
+  std::uint64_t senders = senders_[reading].exchange(0, std::memory_order_relaxed);
+  for (; senders != 0; senders &= senders - 1) {
+    Shard& sender = *shards[static_cast<std::size_t>(std::countr_zero(senders))];
+    auto& outbox = sender.outboxes_[reading][static_cast<std::size_t>(index_)];
     for (const Event& event : outbox) queue_.push_copy(event);
     outbox.clear();
-    if (shard.get() != this) buffers_.take_back(shard->buffers_, reading);
+    buffers_.take_back(sender.buffers_, reading);
   }
+  prefetch_before(horizon);
   while (queue_.min_time() < horizon) step();
+  std::uint64_t targets = std::exchange(sent_to_, 0) | buffers_.returned_to();
+  for (; targets != 0; targets &= targets - 1) {
+    shards[static_cast<std::size_t>(std::countr_zero(targets))]->senders_[filling_].fetch_or(
+        std::uint64_t{1} << index_, std::memory_order_relaxed);
+  }
 }
 
 }  // namespace orrery::emu

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -51,6 +52,8 @@ struct LpTables {
 
 class Shard {
  public:
+  static constexpr int kMost = 64;  // of an engine
+
   /// Number `index` of `shards` in each of `processes` processes.
   Shard(int index, int shards, int processes, LpTables& tables, BlockSource& blocks);
 
@@ -126,6 +129,7 @@ class Shard {
   void run_window(std::span<const std::unique_ptr<Shard>> shards, std::uint64_t window,
                   Time horizon);
   void hand_over(Exchange& exchange);
+  void prefetch_before(Time horizon);
   Time earliest() const { return std::min(queue_.min_time(), earliest_sent_); }
 
   const int index_;
@@ -146,7 +150,11 @@ class Shard {
   std::vector<StagedPayload> staged_payloads_;
   // Of even and odd windows, by target: one is filled while the targets read the other.
   std::array<std::vector<std::vector<Event>>, 2> outboxes_;
+  // A bit per shard: to whom this one sent in this window; who sent to this one, by window.
+  std::uint64_t sent_to_ = 0;
+  std::array<std::atomic<std::uint64_t>, 2> senders_{};
   std::size_t filling_ = 0;
+  std::vector<std::uint32_t> due_;  // slots of events of this window
 };
 
 }  // namespace orrery::emu

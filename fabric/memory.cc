@@ -11,6 +11,7 @@
 namespace orrery::fabric {
 
 namespace {
+constexpr std::uint64_t kHugePage = 2 << 20;
 std::uint64_t page_size() {
   static const auto size = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   return size;
@@ -42,13 +43,24 @@ Memory::Memory(const std::vector<Region>& regions, emu::BufferPool* pool) : pool
     if (region.row_bytes == 0) {
       mapping.mapped = round_up(std::max<std::uint64_t>(region.bytes, 1), page_size());
       mapping.base = reserve(mapping.mapped);
+      mapping.mapped_at = mapping.base;
       // Advice only: where the host has no huge pages the region stays as it is.
       if (region.dense) madvise(mapping.base, mapping.mapped, MADV_HUGEPAGE);
     } else {
       const std::uint64_t rows = (region.bytes + region.row_bytes - 1) / region.row_bytes;
       mapping.mapped =
           round_up(std::max<std::uint64_t>(rows, 1) * sizeof(emu::Buffer*), page_size());
-      mapping.rows = reinterpret_cast<emu::Buffer**>(reserve(mapping.mapped));
+      // Algorithms write a few rows of each of many lists, all over a table: hardly a page of a
+      // large one stays untouched.
+      const bool large = mapping.mapped >= kHugePage / 2;
+      if (large) mapping.mapped = round_up(mapping.mapped, kHugePage) + kHugePage;
+      mapping.mapped_at = reserve(mapping.mapped);
+      mapping.rows = static_cast<emu::Buffer**>(mapping.mapped_at);
+      if (large) {
+        mapping.rows = reinterpret_cast<emu::Buffer**>(
+            round_up(reinterpret_cast<std::uintptr_t>(mapping.mapped_at), kHugePage));
+        madvise(mapping.rows, mapping.mapped - kHugePage, MADV_HUGEPAGE);
+      }
       mapping.carried = region.carried;
       mapping.everything = region.carried.everything();
       mapping.buffer_bytes = mapping.carried.before(region.row_bytes);
@@ -62,10 +74,7 @@ Memory::Memory(const std::vector<Region>& regions, emu::BufferPool* pool) : pool
 
 Memory::~Memory() {
   // Rows belong to the pool, which outlives this memory and gives all of them back at its own end.
-  for (const Mapping& mapping : mappings_) {
-    void* base = mapping.row_bytes == 0 ? static_cast<void*>(mapping.base) : mapping.rows;
-    munmap(base, mapping.mapped);
-  }
+  for (const Mapping& mapping : mappings_) munmap(mapping.mapped_at, mapping.mapped);
 }
 
 void Memory::discard(Address address, std::uint64_t bytes) {

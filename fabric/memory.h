@@ -58,6 +58,18 @@ class Memory {
     }
     return {row->bytes() + place(mapping, offset % mapping.row_bytes, bytes), bytes};
   }
+  /// Into the cache: where the row at `address` is noted, or the bytes there.
+  void prefetch(Address address) const {
+    const std::size_t region = address >> Region::kRegionBits;
+    if (region >= mappings_.size()) return;
+    const Mapping& mapping = mappings_[region];
+    const std::uint64_t offset = address & kOffsetMask;
+    if (mapping.row_bytes == 0) {
+      __builtin_prefetch(mapping.base + offset, 1);
+    } else {
+      __builtin_prefetch(&mapping.rows[offset / mapping.row_bytes], 1);
+    }
+  }
   /// For reading: a row that is not committed reads as zeros.
   std::span<const std::byte> view(Address address, std::uint64_t bytes) const {
     const Mapping& mapping = const_cast<Memory*>(this)->find(address, bytes);
@@ -197,7 +209,8 @@ class Memory {
     std::byte* base = nullptr;     // flat
     emu::Buffer** rows = nullptr;  // by row
     std::uint32_t size_class = 0;
-    std::uint64_t mapped = 0;  // of base or rows
+    void* mapped_at = nullptr;  // of base or rows
+    std::uint64_t mapped = 0;
   };
 
   Mapping& find(Address address, std::uint64_t bytes) {

@@ -46,6 +46,16 @@ class Visibility {
   /// A block that the adversary delayed is due (kBlockVisible).
   void block_due(const Packet& fragment);
 
+  /// See LogicalProcess::prefetch.
+  void prefetch(const Packet& packet, int step) const {
+    if (step != 0) return;
+    if (packet.ordered) emu::prefetch_bytes(&channels_[channel_index(packet)], sizeof(Channel));
+    memory_.prefetch(packet.address);
+    if (shard_.is_local(packet.source)) {
+      emu::prefetch_bytes(reinterpret_cast<const void*>(packet.payload), 128);
+    }
+  }
+
   /// Puts whose bytes arrived and are held back by channel order now.
   std::size_t held() const { return held_count_; }
 
