@@ -85,7 +85,7 @@ std::vector<Stretch> PathLines::stretches(const std::vector<PathStep>& steps) co
       const bool seen =
           last.journey && !journey && step.part == poll_ && last.step.waiting == flag_wait_;
       const bool same_part = !journey && !last.journey && last.part == step.part;
-      joins = same_core && (same_put || seen || same_part);
+      joins = same_put || (same_core && (seen || same_part));
     }
     if (!joins) {
       Stretch next;
@@ -101,6 +101,9 @@ std::vector<Stretch> PathLines::stretches(const std::vector<PathStep>& steps) co
       }
       out.push_back(std::move(next));
     }
+    // A journey begins at the core that issues and is told as that of the one who waits.
+    out.back().rank = step.rank;
+    out.back().core = step.core;
     out.back().to = step.to;
     out.back().parts[step.part] += step.to - step.from;
   }

@@ -159,6 +159,8 @@ Engine::Outcome Engine::run_in_windows() {
 }
 
 void Engine::run_shards(Time horizon) {
+  // What was sent between windows, or before the first.
+  for (const auto& shard : shards_) shard->tell_targets(shards_);
   ++window_;
   const auto run = [this, horizon](std::size_t shard) {
     shards_[shard]->run_window(shards_, window_, horizon);

@@ -90,6 +90,15 @@ std::uint64_t Shard::share_payload(LpId to, Buffer* buffer, std::uint64_t offset
   return reinterpret_cast<std::uint64_t>(buffer);
 }
 
+// That something lies here for them, of the window that ends or from before the one that begins.
+void Shard::tell_targets(std::span<const std::unique_ptr<Shard>> shards) {
+  std::uint64_t targets = std::exchange(sent_to_, 0) | buffers_.returned_to();
+  for (; targets != 0; targets &= targets - 1) {
+    shards[static_cast<std::size_t>(std::countr_zero(targets))]->senders_[filling_].fetch_or(
+        std::uint64_t{1} << index_, std::memory_order_relaxed);
+  }
+}
+
 // A window's events touch devices all over the shard's memory: each would miss the cache by itself.
 void Shard::prefetch_before(Time horizon) {
   constexpr std::size_t kTogether = 128;  // what they touch should fit a cache
@@ -119,11 +128,7 @@ void Shard::run_window(std::span<const std::unique_ptr<Shard>> shards, std::uint
   }
   prefetch_before(horizon);
   while (queue_.min_time() < horizon) step();
-  std::uint64_t targets = std::exchange(sent_to_, 0) | buffers_.returned_to();
-  for (; targets != 0; targets &= targets - 1) {
-    shards[static_cast<std::size_t>(std::countr_zero(targets))]->senders_[filling_].fetch_or(
-        std::uint64_t{1} << index_, std::memory_order_relaxed);
-  }
+  tell_targets(shards);
 }
 
 }  // namespace orrery::emu

@@ -129,6 +129,7 @@ class Shard {
   void run_window(std::span<const std::unique_ptr<Shard>> shards, std::uint64_t window,
                   Time horizon);
   void hand_over(Exchange& exchange);
+  void tell_targets(std::span<const std::unique_ptr<Shard>> shards);
   void prefetch_before(Time horizon);
   Time earliest() const { return std::min(queue_.min_time(), earliest_sent_); }
 

@@ -205,7 +205,7 @@ TEST_F(SweepCommand, ResumingRefusesChangedInputs) {
 
 TEST_F(SweepCommand, ResumingKeepsFailedPointsUnlessTheyAreRetried) {
   const std::string folder = fresh();
-  const std::string sweep = kTiny + "--vary devices=4,9 --quiet --out " + folder;
+  const std::string sweep = kTiny + "--vary devices=4,9 --threads 1 --quiet --out " + folder;
   ASSERT_EQ(run_program(sweep).code, 2);
   const auto lines = lines_of(folder);
   EXPECT_EQ(run_program(sweep + " --resume").code, 2);

@@ -1,0 +1,98 @@
+// --payload control: rows are not carried, and nothing else changes; what is wrong is still found.
+#include <gmock/gmock.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/moe/runs.h"
+
+namespace orrery::moe {
+namespace {
+
+using testing::HasSubstr;
+
+struct Size {
+  std::string algorithm;
+  std::string topology;
+  std::uint32_t devices;
+  std::uint32_t tokens;
+  Settings settings;
+};
+
+void PrintTo(const Size& size, std::ostream* out) {
+  *out << size.algorithm << " on " << size.devices << " of " << size.topology;
+  for (const auto& [field, value] : size.settings) *out << " " << field << "=" << value;
+}
+
+class ControlPayload : public testing::TestWithParam<Size> {};
+
+// Everything in the result, to the last bit, but what it says of itself and of output bytes.
+TEST_P(ControlPayload, ChangesNoEventAndNoLatency) {
+  const Size& size = GetParam();
+  for (const bool adversary : {false, true}) {
+    RunConfig config = shipped_run(size.topology, size.algorithm, size.devices, size.settings,
+                                   make_workload(8, 2, size.tokens));
+    config.iterations = 3;
+    config.adversary = adversary;
+    Result full = good_run(config);
+    config.control = true;
+    Result control = good_run(config);
+    EXPECT_EQ(control.payload(), "control");
+    EXPECT_EQ(control.digest(), full.digest());
+    EXPECT_NE(control.output_digest(), full.output_digest());
+    for (Result* each : {&full, &control}) {
+      each->clear_host();
+      each->clear_payload();
+      each->clear_output_digest();
+    }
+    EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(full, control));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, ControlPayload,
+    testing::Values(
+        Size{"cann-bsp", "tiny", 4, 4, {}}, Size{"cann-bsp", "tiny", 3, 9, {}},
+        Size{"cann-bsp", "tiny", 4, 4, {{"algorithm.quantise", "bf16"}}},
+        Size{"cann-bsp", "cm384", 18, 8, {{"workload.gate.masked_share", "0.3"}}},
+        // Packets and blocks that cut rows where nothing of them is carried.
+        Size{"cann-bsp",
+             "cm384",
+             18,
+             3,
+             {{"fabric.packet_bytes", "512"}, {"workload.hidden", "333"}}},
+        Size{"cann-bsp", "tiny", 2, 5, {{"fabric.packet_bytes", "64"}, {"workload.hidden", "3"}}},
+        Size{"cann-bsp", "star", 6, 5, {{"workload.hidden", "1"}}},
+        Size{"p2p", "tiny", 4, 4, {{"algorithm.bytes", "500"}}},
+        Size{"ring", "tiny", 4, 4, {{"algorithm.bytes", "70000"}, {"fabric.packet_bytes", "512"}}},
+        Size{"alltoall", "star", 12, 4, {}},
+        Size{"alltoall", "tiny", 4, 4, {{"algorithm.bytes", "3000000"}}}));
+
+RunConfig sabotaged(const std::string& how) {
+  RunConfig config = small_run("cann-bsp", 4, 4, make_workload(8, 2, 8));
+  config.settings = {{"algorithm.sabotage", how}};
+  config.control = true;
+  return config;
+}
+
+TEST(ControlPayload, FindsARowInAWrongPlace) {
+  RunConfig config = sabotaged("wrong-slot");
+  config.iterations = 1;  // in the next call the row would be read where none is
+  EXPECT_FALSE(run_alone(config).result.verified());
+}
+
+TEST(ControlPayload, HangsWhereFullPayloadDoes) {
+  EXPECT_THAT(run_alone(sabotaged("drop-status")).hang, HasSubstr("status of expert 7"));
+}
+
+TEST(ControlPayload, CostsLittleMemory) {
+  RunConfig config = shipped_run("cm384", "cann-bsp", 16, {{"workload.hidden", "7168"}},
+                                 make_workload(16, 8, 256));
+  config.control = true;
+  good_run(config);  // 32,768 rows of 14 KB would be 470 MB
+  EXPECT_LT(good_run(config).host().peak_rss_mib(), 2000);
+}
+
+}  // namespace
+}  // namespace orrery::moe
