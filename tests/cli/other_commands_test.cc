@@ -17,7 +17,8 @@ using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
 TEST(TopoCommand, DescribesEveryShippedTopology) {
-  for (const char* name : {"tiny", "star", "cm384", "cm384-short-hop2", "ascend950-mesh8", "clos-4096"}) {
+  for (const char* name :
+       {"tiny", "star", "cm384", "cm384-short-hop2", "ascend950-mesh8", "clos-4096"}) {
     const Outcome outcome = run_program(std::string("topo ") + name);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_THAT(outcome.out, ::testing::StartsWith(std::string(name) + ": "));
