@@ -224,7 +224,7 @@ Command add_sweep(CLI::App& app) {
   command->add_flag("--zip", sweep->zip, "take the values of all keys pairwise, not their product");
   command->add_option(
       "--file", sweep->file,
-      "a sweep as text protobuf (cli/sweep.proto); the command line goes before it");
+      "a sweep as text protobuf (cli/sweep_file.proto); the command line goes before it");
   command
       ->add_option(
           "--out", sweep->out,

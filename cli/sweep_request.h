@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/sweep.pb.h"
+#include "cli/sweep_file.pb.h"
 #include "cli/varied_key.h"
 
 namespace orrery::cli {
