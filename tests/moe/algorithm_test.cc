@@ -47,11 +47,11 @@ TEST(Algorithm, TouchesItsWholeLayoutUnlessItKnowsBetter) {
 
 TEST(Registration, KeepsTheTableSorted) {
   begin_registration("a stamp");
-  EXPECT_TRUE(register_algorithm("a stamp", [] { return entry("mmm-sorted"); }));
+  EXPECT_TRUE(register_algorithm("a stamp", [] { return entry("test-sorted"); }));
   const Registration registration = end_registration();
   EXPECT_EQ(registration.lines, 1u);
   EXPECT_EQ(registration.refused, "");
-  EXPECT_EQ(find_algorithm("mmm-sorted").description, "for a test");
+  EXPECT_EQ(find_algorithm("test-sorted").description, "for a test");
   EXPECT_TRUE(std::is_sorted(
       algorithms().begin(), algorithms().end(),
       [](const AlgorithmEntry& a, const AlgorithmEntry& b) { return a.name < b.name; }));
