@@ -25,7 +25,6 @@ namespace {
 // Windows pay where there are many devices; no process takes the cores of another. The result is
 // the same for any number.
 int pick_threads(const emu::ProcessGroup& processes, std::uint32_t devices) {
-  constexpr std::uint32_t kManyDevices = 64;
   if (devices / static_cast<std::uint32_t>(processes.size()) < kManyDevices) return 1;
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   const auto least = cores / processes.local_size();  // of the host with most processes

@@ -10,6 +10,9 @@
 
 namespace orrery::cli {
 
+/// A run of so many devices in a process takes the host's cores, unless --threads says otherwise.
+inline constexpr std::uint32_t kManyDevices = 64;
+
 /// Everything is text until to_config(), so that every wrong value gives the same kind of message.
 struct RunOptions {
   std::string topology;

@@ -147,7 +147,6 @@ struct SweepCommand {
 
   // As far as it says how many devices it has; all those of a topology may be many.
   static bool is_large(const RunOptions& point) {
-    constexpr std::uint64_t kManyDevices = 64;
     try {
       return !point.devices ||
              parse_number("--devices", *point.devices, 1, 1 << 20) >= kManyDevices;
