@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "devices/costs.h"
 #include "devices/timeline.h"
@@ -115,7 +116,24 @@ class Core {
   }
   Await<BarrierOperation> barrier();
 
-  // --- Reading (no time passes) ---
+  // --- Reading and writing local memory (no time passes). Programs reach memory through these, so
+  // that every access is known for what it is. ---
+  /// A value that must be complete and ordered before this core by now: after a wait, a barrier, or
+  /// written by this core.
+  template <typename T>
+  T load(fabric::Address address) {
+    return std::as_const(memory()).template load<T>(address);
+  }
+  /// The same for `count` elements in place; `address` is aligned for T.
+  template <typename T>
+  std::span<const T> array(fabric::Address address, std::uint64_t count) {
+    return std::as_const(memory()).template array<T>(address, count);
+  }
+  /// Writes a value; the device's other cores see it at once.
+  template <typename T>
+  void write(fabric::Address address, const T& value) {
+    memory().store(address, value);
+  }
   /// Polls, flags, checksums over bytes in flight: the true mix of old and new. Never an error.
   std::span<const std::byte> probe(fabric::Address address, std::uint64_t bytes);
   /// Bytes that must be complete: remembered, and a torn read if a put into them was under way.

@@ -30,6 +30,20 @@ struct Verdict {
   std::uint64_t digest = 0;  // over the operation's output bytes on this device; 0 if it has none
 };
 
+/// What of a fabric an algorithm's correctness rests on (design section 6). Where the fabric gives
+/// less, expect torn reads, stale data or hangs.
+struct Contract {
+  /// Puts that become visible in the order of their issue without a fence between them.
+  enum class Order {
+    kNone,        // none: fences and acknowledgements do it all
+    kCorePair,    // those of one core to one device
+    kDevicePair,  // those of all cores of a device to one device
+  };
+  Order order = Order::kNone;
+  /// Blocks of this size, aligned, must appear whole.
+  std::uint32_t atomic_block_bytes = 1;
+};
+
 /// One run of an algorithm on all devices of this process. Programs of all its devices share the
 /// object, on several threads at once if asked for: state that changes belongs into device
 /// memory.
@@ -43,6 +57,7 @@ class Algorithm {
 
   /// Names of the operations of one iteration, in the order in which a device runs them.
   virtual std::vector<std::string> operations() const = 0;
+  virtual Contract contract() const { return {}; }
   /// The regions of a device's memory, the same on all devices.
   virtual const Layout& layout() const = 0;
   /// Bytes that `device` will touch at most over the run: for the check against the host's memory.

@@ -37,12 +37,12 @@ emu::Task PlainCombine::combine(Core& core, std::uint32_t iteration) {
 emu::Task PlainCombine::send_back(Core& core, std::uint32_t iteration) {
   std::uint32_t rows = 0;
   for (std::uint32_t local = 0; local < local_experts(core.rank()); ++local) {
-    rows += core.memory().load<std::uint32_t>(expert_rows(local));
+    rows += core.load<std::uint32_t>(expert_rows(local));
   }
   const Share mine = share(rows, core.count(), core.index());
   devices::PutHandle last;
   for (std::uint32_t row = mine.begin; row < mine.end; ++row) {
-    const auto origin = core.memory().load<RowTag>(tag(row));
+    const auto origin = core.load<RowTag>(tag(row));
     const std::uint32_t to = entry(origin.token, origin.k);
     last = co_await core.give(origin.source, returned(to), expert_output(row), output_row_bytes());
     co_await core.fence();
@@ -55,7 +55,7 @@ emu::Task PlainCombine::add_up(Core& core, std::uint32_t token, std::uint32_t it
   std::vector<WeightedRow> rows;
   for (std::uint32_t k = 0; k < problem_.top_k(); ++k) {
     const std::uint32_t from = entry(token, k);
-    const auto id = core.memory().load<std::int32_t>(ids() + from * std::uint64_t{4});
+    const auto id = core.load<std::int32_t>(ids() + from * std::uint64_t{4});
     if (id < 0) continue;  // masked
     const auto expert = static_cast<std::uint32_t>(id);
     const auto writer = [this, expert](std::uint32_t) {
@@ -66,7 +66,7 @@ emu::Task PlainCombine::add_up(Core& core, std::uint32_t token, std::uint32_t it
     co_await core.wait_until(flag, ready, writer);
     core.accept(returned(from), output_row_bytes());
     rows.push_back(
-        {returned(from), core.memory().load<float>(weights() + from * std::uint64_t{4})});
+        {returned(from), core.load<float>(weights() + from * std::uint64_t{4})});
     co_await core.stream(output_row_bytes());
     co_await core.compute(core.costs().vector(problem_.hidden()));
   }

@@ -90,6 +90,9 @@ class CannBsp final : public MoeLayer {
     scratch_ = layout_.rows(cores * 2, row_stride());
   }
 
+  // Statuses follow the rows of all cores without a fence; a flag and its count appear together.
+  Contract contract() const override { return {Contract::Order::kDevicePair, 8}; }
+
   std::uint32_t cores(std::uint32_t operation, std::uint32_t iteration) const override {
     if (operation == kExperts) return 1;
     if (cores_per_call_.empty()) return 0;
@@ -143,8 +146,8 @@ class CannBsp final : public MoeLayer {
   std::uint32_t flip_parity(Core& core, Operation operation) const {
     const fabric::Address address =
         parity_ + (core.index() * std::uint64_t{2} + (operation == kCombine)) * kParityStride;
-    const auto half = core.memory().load<std::uint32_t>(address);
-    core.memory().store(address, half ^ 1);
+    const auto half = core.load<std::uint32_t>(address);
+    core.write(address, half ^ 1);
     return half;
   }
 
@@ -162,7 +165,7 @@ class CannBsp final : public MoeLayer {
     core.phase("send tokens");
     const std::uint32_t entries = tokens(core.rank(), iteration) * problem_.top_k();
     const Share mine = share(entries, core.count(), core.index());
-    const auto ids = core.memory().array<std::int32_t>(this->ids(), entries);
+    const auto ids = core.array<std::int32_t>(this->ids(), entries);
     co_await core.stream(entries * sizeof(std::int32_t));
     std::vector<std::uint32_t> sent(problem_.placement.experts(), 0);
     for (std::uint32_t entry = 0; entry < mine.begin; ++entry) {
@@ -188,7 +191,7 @@ class CannBsp final : public MoeLayer {
         scale = encode(core, tag.token, record);
         encoded = tag.token;
       }
-      core.memory().store(trailer(record), Trailer{scale, tag, {}});
+      core.write(trailer(record), Trailer{scale, tag, {}});
       const emu::Time quantise = precision_ == Precision::kInt8
                                      ? kQuantisePasses * core.costs().vector(problem_.hidden())
                                      : 0;
@@ -212,7 +215,7 @@ class CannBsp final : public MoeLayer {
   emu::Task set_status(Core& core, std::uint32_t iteration, std::uint32_t half) {
     core.phase("set status");
     const std::uint32_t entries = tokens(core.rank(), iteration) * problem_.top_k();
-    const auto ids = core.memory().array<std::int32_t>(this->ids(), entries);
+    const auto ids = core.array<std::int32_t>(this->ids(), entries);
     const Share mine = share(problem_.placement.experts(), core.count(), core.index());
     std::vector<std::uint32_t> rows(mine.size(), 0);
     for (const std::int32_t id : ids) {
@@ -249,9 +252,9 @@ class CannBsp final : public MoeLayer {
     const devices::Predicate ready = flag_is_one();
     co_await core.wait_until(slots, ready, writer);
     for (std::uint32_t index = mine.begin; index < mine.end; ++index) {
-      const auto block = core.memory().load<Status>(status(half, index));
-      core.memory().store(count(index), block.count);
-      core.memory().store(status(half, index), Status{0.0f, 0, {}});
+      const auto block = core.load<Status>(status(half, index));
+      core.write(count(index), block.count);
+      core.write(status(half, index), Status{0.0f, 0, {}});
     }
     co_await core.stream(mine.size() * 2 * sizeof(Status));
     co_await core.barrier();
@@ -262,7 +265,7 @@ class CannBsp final : public MoeLayer {
     core.phase("sum counts");
     const std::uint32_t lists = local_experts(core.rank()) * problem_.devices;
     const Share mine = share(lists, core.count(), core.index());
-    const auto counts = core.memory().array<std::uint32_t>(counts_, lists);
+    const auto counts = core.array<std::uint32_t>(counts_, lists);
     co_await core.stream(lists * sizeof(std::uint32_t));
     co_await core.compute(core.costs().vector(lists));
     core.phase("copy out");
@@ -276,16 +279,16 @@ class CannBsp final : public MoeLayer {
         const fabric::Address record = slot(half, source, local, n);
         core.accept(record, record_bytes());
         co_await core.move(expanded(row), record, payload_bytes());
-        const auto tail = core.memory().load<Trailer>(trailer(expanded(row)));
-        core.memory().store(scale(row), tail.scale);
-        core.memory().store(tag(row), tail.tag);
+        const auto tail = core.load<Trailer>(trailer(expanded(row)));
+        core.write(scale(row), tail.scale);
+        core.write(tag(row), tail.tag);
       }
       if (source == problem_.devices - 1) {
         std::uint32_t rows = 0;
         for (std::uint32_t each = 0; each < problem_.devices; ++each) {
           rows += counts[local * problem_.devices + each];
         }
-        core.memory().store(expert_rows(local), rows);
+        core.write(expert_rows(local), rows);
       }
     }
   }
@@ -302,7 +305,7 @@ class CannBsp final : public MoeLayer {
     core.phase("send outputs");
     std::uint32_t rows = 0;
     for (std::uint32_t local = 0; local < local_experts(core.rank()); ++local) {
-      rows += core.memory().load<std::uint32_t>(expert_rows(local));
+      rows += core.load<std::uint32_t>(expert_rows(local));
     }
     const Share mine = share(rows, core.count(), core.index());
     Arrived flag;
@@ -312,7 +315,7 @@ class CannBsp final : public MoeLayer {
         static_cast<std::uint32_t>(std::uint64_t{core.rank()} * mine.size() / core.ranks());
     for (std::uint32_t i = 0; i < mine.size(); ++i) {
       const std::uint32_t row = mine.begin + (i + rotation) % mine.size();
-      const auto origin = core.memory().load<RowTag>(tag(row));
+      const auto origin = core.load<RowTag>(tag(row));
       co_await core.stream(output_row_bytes());
       last = co_await core.give(origin.source, combine_slot(half, origin.token, origin.k),
                                 expert_output(row), output_row_bytes());
@@ -340,8 +343,8 @@ class CannBsp final : public MoeLayer {
     const Share mine = share(tokens(core.rank(), iteration), core.count(), core.index());
     const std::uint32_t top_k = problem_.top_k();
     for (std::uint32_t token = mine.begin; token < mine.end; ++token) {
-      const auto ids = core.memory().array<std::int32_t>(this->ids() + token * top_k * 4, top_k);
-      const auto weights = core.memory().array<float>(this->weights() + token * top_k * 4, top_k);
+      const auto ids = core.array<std::int32_t>(this->ids() + token * top_k * 4, top_k);
+      const auto weights = core.array<float>(this->weights() + token * top_k * 4, top_k);
       Slots slots{arrived(half, token, 0), sizeof(Arrived), sizeof(Arrived), top_k, 0};
       for (std::uint32_t k = 0; k < top_k; ++k) {
         if (ids[k] < 0) slots.skip |= std::uint64_t{1} << k;
@@ -354,7 +357,7 @@ class CannBsp final : public MoeLayer {
       const devices::Predicate ready = sum_is_eight();
       co_await core.wait_until(slots, ready, writer);
       for (std::uint32_t k = 0; k < top_k; ++k) {
-        core.memory().store(arrived(half, token, k), Arrived{});
+        core.write(arrived(half, token, k), Arrived{});
         if (ids[k] < 0) continue;
         co_await core.stream(output_row_bytes());
         core.accept(combine_slot(half, token, k), output_row_bytes());

@@ -49,7 +49,7 @@ class SmallDispatch final : public moe::PlainCombine {
     const moe::ExpertPlacement& placement = problem_.placement;
     std::vector<uint32_t> sent(placement.experts());
     for (uint32_t entry = 0; entry < tokens(core.rank(), iteration) * problem_.top_k(); ++entry) {
-      const auto expert = core.memory().load<uint32_t>(ids() + entry * 4);
+      const auto expert = core.load<uint32_t>(ids() + entry * 4);
       if (expert >= placement.experts()) continue;  // masked
       const uint32_t token = entry / problem_.top_k();
       const uint32_t to = list(iteration, placement.local_index(expert), core.rank());
@@ -72,15 +72,15 @@ class SmallDispatch final : public moe::PlainCombine {
       const uint32_t first = row;
       for (uint32_t source = 0; source < core.ranks(); ++source) {
         const uint32_t from = list(iteration, local, source);
-        const uint32_t rows = core.memory().load<Status>(status(from)).rows;
+        const uint32_t rows = core.load<Status>(status(from)).rows;
         for (uint32_t n = 0; n < rows; ++n, ++row) {
           core.accept(slot(from, n), payload_bytes() + sizeof(moe::RowTag));
           co_await core.copy(expanded(row), slot(from, n), payload_bytes());
-          core.memory().store(tag(row),
-                              core.memory().load<moe::RowTag>(slot(from, n) + payload_bytes()));
+          core.write(tag(row),
+                              core.load<moe::RowTag>(slot(from, n) + payload_bytes()));
         }
       }
-      core.memory().store(expert_rows(local), row - first);
+      core.write(expert_rows(local), row - first);
     }
   }
 

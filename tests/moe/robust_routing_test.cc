@@ -10,12 +10,10 @@
 #include "emu/errors.h"
 #include "moe/algorithm.h"
 #include "tests/moe/runs.h"
+#include "tests/moe/tested_algorithms.h"
 
 namespace orrery::moe {
 namespace {
-
-/// The algorithms under test: a new one is one more name.
-const char* const kAlgorithms[] = {"cann-bsp"};
 
 bool has_option(const std::string& algorithm, const std::string& option) {
   for (const OptionSpec& spec : find_algorithm(algorithm).options) {
@@ -24,14 +22,15 @@ bool has_option(const std::string& algorithm, const std::string& option) {
   return false;
 }
 
-class RobustRouting : public testing::TestWithParam<std::tuple<const char*, bool>> {
+class RobustRouting : public testing::TestWithParam<std::tuple<TestedAlgorithm, bool>> {
  protected:
   static constexpr std::uint64_t kSeeds[] = {1, 2, 77};
 
-  std::string algorithm() const { return std::get<0>(GetParam()); }
+  TestedAlgorithm tested() const { return std::get<0>(GetParam()); }
+  std::string algorithm() const { return tested().algorithm; }
 
   RunConfig config(std::uint32_t devices, std::uint32_t cores, const Workload& workload) const {
-    RunConfig made = small_run(algorithm(), devices, cores, workload);
+    RunConfig made = tested().run(devices, cores, workload);
     made.adversary = std::get<1>(GetParam());
     return made;
   }
@@ -191,7 +190,7 @@ TEST_P(RobustRouting, T9_RowSizesAroundBlockBorders) {
     run.seed = hidden;
     good_run(run);
     if (!has_option(algorithm(), "quantise")) continue;
-    run.settings = {{"algorithm.quantise", "bf16"}};
+    run.settings.emplace_back("algorithm.quantise", "bf16");
     good_run(run);
   }
 }
@@ -266,6 +265,7 @@ TEST_P(RobustRouting, T13_FastDevicesCombineWhileSlowOnesStillCopy) {
 
 TEST_P(RobustRouting, T16_AtomicBlocksOfEverySize) {
   for (const std::uint32_t block : {512u, 128u, 64u, 32u}) {
+    if (block < tested().atomic_block_bytes) continue;
     RunConfig run = config(4, 3, make_workload(8, 2, 5, 300, 16));
     run.machine = small_machine(4, 3, block);
     expect_good(run);
@@ -278,7 +278,7 @@ TEST_P(RobustRouting, T17_PayloadThatLooksLikeFlagsOrNothing) {
   run.iterations = 2;
   expect_good(run);
   if (!has_option(algorithm(), "quantise")) return;
-  run.settings = {{"algorithm.quantise", "bf16"}};
+  run.settings.emplace_back("algorithm.quantise", "bf16");
   expect_good(run);
 }
 
@@ -296,7 +296,7 @@ TEST_P(RobustRouting, T21_ConstantCoreCountsAreFine) {
   for (const char* cores : {"4,4", "3", "1,1,1"}) {
     RunConfig run = config(4, 4, make_workload(8, 2, 6));
     run.iterations = 6;
-    run.settings = {{"algorithm.cores", cores}};
+    run.settings.emplace_back("algorithm.cores", cores);
     expect_good(run);
   }
 }
@@ -310,18 +310,17 @@ TEST_P(RobustRouting, T21_ChangingCoreCountsNeverPass) {
       RunConfig run = config(4, 4, make_workload(8, 2, 6));
       run.iterations = 8;
       run.seed = seed;
-      run.settings = {{"algorithm.cores", cores}};
+      run.settings.emplace_back("algorithm.cores", cores);
       EXPECT_TRUE(is_caught(run)) << cores << ", seed " << seed;
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, RobustRouting,
-                         testing::Combine(testing::ValuesIn(kAlgorithms), testing::Bool()),
+                         testing::Combine(testing::ValuesIn(tested_algorithms()), testing::Bool()),
                          [](const testing::TestParamInfo<RobustRouting::ParamType>& tested) {
-                           std::string name = std::get<0>(tested.param);
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name + (std::get<1>(tested.param) ? "_adversary" : "");
+                           return std::get<0>(tested.param).name() +
+                                  (std::get<1>(tested.param) ? "_adversary" : "");
                          });
 
 }  // namespace
