@@ -167,6 +167,8 @@ void RunOptions::add_to(CLI::App& app, bool complete) {
                "delay the visibility of blocks as far as the fabric allows");
   add_optional(app, "--max-virtual-ms", max_virtual_ms,
                "stop with a hang report beyond this virtual time");
+  app.add_option("--operation", operation,
+                 "the last of each iteration, e.g. dispatch (default: the algorithm's last)");
   app.add_option("--payload", payload,
                  "full, or control: flags, counts and tags of rows but no rows, for scale");
   app.add_option("--transport", transport, "auto, local, ucx, ofi or mpi");
@@ -216,6 +218,7 @@ moe::RunConfig RunOptions::to_config(const emu::ProcessGroup& processes) const {
   config.placement = placement;
   config.iterations = parse_iterations(iterations);
   config.seed = parse_seed(seed);
+  config.operation = operation;
   config.align = align;
   config.adversary = adversary;
   if (max_virtual_ms) config.max_virtual_ms = parse_positive("--max-virtual-ms", *max_virtual_ms);

@@ -28,6 +28,7 @@ struct RunOptions {
   bool align = false;
   bool adversary = false;
   std::optional<std::string> max_virtual_ms;  // default: no limit
+  std::string operation;
   std::string payload = "full";
   std::string transport = "auto";
   std::string threads = "auto";

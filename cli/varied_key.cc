@@ -62,6 +62,7 @@ std::vector<Flag> flags() {
           flag("align", &RunOptions::align),
           flag("adversary", &RunOptions::adversary),
           text("max-virtual-ms", &RunOptions::max_virtual_ms),
+          text("operation", &RunOptions::operation),
           text("payload", &RunOptions::payload)};
 }
 

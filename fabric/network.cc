@@ -83,6 +83,13 @@ void Network::inject(emu::Time now, const Packet& packet) {
 }
 
 std::uint32_t Network::choice(NodeId source, NodeId destination, std::uint64_t n) const {
+  const std::uint32_t picked = source_choice(source, destination, n);
+  if (fabric_.switch_choice() == Fabric::SPREAD) return picked;
+  const std::uint32_t links = std::max(routing_.choices(source, destination), 1u);
+  return picked % links + links * destination;
+}
+
+std::uint32_t Network::source_choice(NodeId source, NodeId destination, std::uint64_t n) const {
   switch (fabric_.plane_choice()) {
     case Fabric::SINGLE:
       return 0;

@@ -43,6 +43,8 @@ class Network {
   void inject(emu::Time now, const Packet& packet);
 
   /// The number that picks a path for the `n`-th packet or put from `source` to `destination`.
+  /// Its residue by the links at the source picks among those; switches on the way go on with the
+  /// rest (see Routing::next_link).
   std::uint32_t choice(NodeId source, NodeId destination, std::uint64_t n) const;
 
   const Fabric& fabric() const { return fabric_; }
@@ -56,6 +58,8 @@ class Network {
   CausalLog* causal_log() const { return log_; }
 
  private:
+  std::uint32_t source_choice(NodeId source, NodeId destination, std::uint64_t n) const;
+
   emu::Engine& engine_;
   const Topology& topology_;
   const Routing& routing_;

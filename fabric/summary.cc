@@ -129,6 +129,7 @@ void add_fabric(std::string& out, const Fabric& fabric) {
   line(out, "acknowledged when", "{}", ack);
   line(out, "packets", "{} bytes and a header of {}", packet, header);
   line(out, "plane choice", "{} per {}", plane, per);
+  line(out, "switch choice", "{}", lower(Fabric::SwitchChoice_Name(fabric.switch_choice())));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "devices/critical_path.h"
 
@@ -106,8 +107,12 @@ void fill_links(Cluster& cluster, Result& result) {
 
 }  // namespace
 
-Measurement::Measurement(Cluster& cluster, const Algorithm& algorithm)
-    : cluster_(cluster), algorithm_(algorithm), operations_(algorithm.operations().size()) {}
+Measurement::Measurement(Cluster& cluster, const Algorithm& algorithm,
+                         std::vector<std::string> operations)
+    : cluster_(cluster),
+      algorithm_(algorithm),
+      names_(std::move(operations)),
+      operations_(names_.size()) {}
 
 void Measurement::fold(std::uint32_t iteration) {
   std::vector<emu::Time> slowest(operations_.size(), -1);
@@ -158,12 +163,11 @@ void Measurement::finish(std::uint32_t iterations, Result& result) {
   const emu::ProcessGroup& processes = cluster_.processes();
   const emu::Time first = -processes.max(-first_start_);
   result.set_virtual_time_us(emu::to_us(processes.max(last_end_) - first));
-  const std::vector<std::string> names = algorithm_.operations();
   const std::vector<std::string> parts = devices::part_names(cluster_.topology());
   for (std::uint32_t index = 0; index < operations_.size(); ++index) {
     OperationSummary& operation = operations_[index];
     Operation& out = *result.add_operations();
-    out.set_name(names[index]);
+    out.set_name(names_[index]);
     fill_latency(gather_all(processes, operation.latencies), out);
     out.set_slowest_device(operation.path.rank);
     out.set_slowest_iteration(operation.slowest_iteration);

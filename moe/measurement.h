@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "devices/cluster.h"
@@ -16,7 +17,9 @@ namespace orrery::moe {
 /// needs: causal records live no longer than their iteration.
 class Measurement {
  public:
-  Measurement(devices::Cluster& cluster, const Algorithm& algorithm);
+  /// `operations`: names of those that an iteration runs, the first of the algorithm's.
+  Measurement(devices::Cluster& cluster, const Algorithm& algorithm,
+              std::vector<std::string> operations);
 
   /// Collective: iteration `iteration` has ended on all devices.
   void fold(std::uint32_t iteration);
@@ -40,6 +43,7 @@ class Measurement {
 
   devices::Cluster& cluster_;
   const Algorithm& algorithm_;
+  const std::vector<std::string> names_;
   std::vector<OperationSummary> operations_;
   std::vector<std::vector<emu::Time>> slowest_;
   emu::Time first_start_ = emu::kNever;

@@ -1,9 +1,11 @@
 #include "moe/run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -11,6 +13,7 @@
 
 #include "devices/cluster.h"
 #include "emu/errors.h"
+#include "emu/near_match.h"
 #include "emu/recorder.h"
 #include "emu/transport.h"
 #include "moe/algorithm.h"
@@ -62,6 +65,20 @@ Problem make_problem(const RunConfig& config, const devices::Costs& costs) {
                   real ? ExpertKind::kSwiGlu : ExpertKind::kCheapTransform)};
 }
 
+// An iteration's operations up to and including the last that is asked for.
+std::vector<std::string> operations_to_run(const Algorithm& algorithm, const std::string& last) {
+  std::vector<std::string> names = algorithm.operations();
+  if (last.empty()) return names;
+  const auto found = std::find(names.begin(), names.end(), last);
+  if (found == names.end()) {
+    throw emu::ConfigError("--operation", "", last,
+                           fmt::format("an operation of the algorithm: {}{}",
+                                       fmt::join(names, ", "), emu::did_you_mean(last, names)));
+  }
+  names.erase(found + 1, names.end());
+  return names;
+}
+
 // What one process collects while devices run.
 struct Collected {
   std::vector<std::string> failures;
@@ -75,9 +92,9 @@ class Driver {
       : config_(config),
         cluster_(cluster),
         algorithm_(algorithm),
-        names_(algorithm.operations()),
+        names_(operations_to_run(algorithm, config.operation)),
         operations_(static_cast<std::uint32_t>(names_.size())),
-        measurement_(cluster, algorithm) {
+        measurement_(cluster, algorithm, names_) {
     collected_.digests.assign(std::size_t{cluster.ranks()} * config.iterations * operations_, 0);
     for_each_local([this](DeviceProcess& device) {
       algorithm_.set_up(device);
@@ -177,8 +194,7 @@ class Driver {
     // So many of each device, whichever process it is on.
     if (failures_of_device_[device.rank()]++ < kFailuresListed) {
       collected_.failures.push_back(fmt::format("device {} {} iteration {}: {}", device.rank(),
-                                                algorithm_.operations()[operation], iteration,
-                                                verdict.what));
+                                                names_[operation], iteration, verdict.what));
     }
   }
 
@@ -275,6 +291,7 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
   check_tables_fit(processes, config, entry);
   Problem problem = make_problem(config, costs);
   const std::unique_ptr<Algorithm> algorithm = entry.make(problem, options);
+  operations_to_run(*algorithm, config.operation);  // refused before any work
   check_devices_fit(processes, config, *algorithm);
 
   devices::ClusterOptions cluster_options;
@@ -320,6 +337,7 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
   result.set_seed(config.seed);
   result.set_iterations(config.iterations);
   result.set_placement(config.placement);
+  result.set_operation(config.operation);
   result.set_align(config.align);
   result.set_payload(config.control ? "control" : "full");
   result.set_adversary(config.adversary);

@@ -28,6 +28,7 @@ struct RunConfig {
   std::string placement = "packed";
   std::uint32_t iterations = 1;
   std::uint64_t seed = 1;
+  std::string operation;  // each iteration ends with this one; empty: with the last
   bool align = false;
   bool adversary = false;
   double max_virtual_ms = 0;  // 0: no limit
