@@ -279,8 +279,6 @@ class CannBsp final : public MoeLayer {
         const fabric::Address record = slot(half, source, local, n);
         core.accept(record, record_bytes());
         co_await core.move(expanded(row), record, payload_bytes());
-        co_await core.stream(sizeof(float));   // its scale and its triple go out
-        co_await core.stream(sizeof(RowTag));  // by copies of their own
         const auto tail = core.load<Trailer>(trailer(expanded(row)));
         core.write(scale(row), tail.scale);
         core.write(tag(row), tail.tag);
