@@ -118,13 +118,11 @@ class Builder {
     NodeId target = 0;
     fabric::CausalKey last_packet = 0;
     bool begun = false;
-    bool takes_room = false;  // in its core's window of outstanding stores
   };
   struct CoreState {
     PointId at = kNowhere;
     PointId pipe = kNowhere;
-    // Of puts that take room in the window, in the order in which they came.
-    std::vector<PointId> acks;
+    std::vector<PointId> acks;  // in the order in which they came
     std::uint64_t puts = 0;
     std::vector<PointId> pending;  // acknowledgements since the last quiet
   };
@@ -252,19 +250,17 @@ class Builder {
   void put(NodeId node, CoreState& core, const CausalEntry& entry) {
     causes_.clear();
     causes_.push_back(after(core.at));
-    const bool takes_room = costs_.takes_room(entry.amount);
-    if (takes_room && core.puts >= costs_.outstanding_stores) {
+    if (costs_.outstanding_stores > 0 && core.puts >= costs_.outstanding_stores) {
       const PointId room = core.acks[core.puts - costs_.outstanding_stores];
       causes_.push_back({0, room, Cost::kStoreWindow, Dependency::Rule::kDrop});
     }
-    core.puts += takes_room ? 1 : 0;
+    ++core.puts;
     const PointId begun = pinned(join(causes_), entry.at);
     core.at = join({after(begun, costs_.issue, Cost::kIssue)});
 
     Put put;
     put.core = entry.core;
     put.target = entry.other;
-    put.takes_room = takes_room;
     put.begun_at = begun;
     put.ready = core.at;
     Device& device = devices_[node];
@@ -415,7 +411,7 @@ class Builder {
     }
     back = join({after(back, last.self_latency, Cost::kSelfLatency)});
     back = pinned(back, entry.at);
-    if (put.takes_room) core.acks.push_back(back);
+    core.acks.push_back(back);
     core.pending.push_back(back);
   }
 

@@ -104,7 +104,6 @@ void Core::resume() {
 
 void Core::acknowledged(const fabric::Packet& packet) {
   --outstanding_;
-  in_window_ -= costs().takes_room(packet.put_bytes) ? 1 : 0;
   if (operation_ != nullptr) operation_->on_acknowledge(*this, packet);
 }
 

@@ -150,11 +150,7 @@ class Core {
   // --- For operations and the device ---
   Timeline& timeline() { return timeline_; }
   std::uint32_t outstanding() const { return outstanding_; }
-  std::uint32_t in_window() const { return in_window_; }
-  void count_outstanding(bool takes_room) {
-    ++outstanding_;
-    in_window_ += takes_room ? 1 : 0;
-  }
+  void count_outstanding() { ++outstanding_; }
   std::vector<SlotReads>& slot_reads() { return slot_reads_; }
   /// Of each slot awaited, the packet that satisfied it, or kNoPacket; when causes are kept.
   std::vector<fabric::CausalKey>& slot_writers() { return slot_writers_; }
@@ -198,8 +194,7 @@ class Core {
  private:
   DeviceProcess& device_;
   std::uint32_t index_;
-  std::uint32_t outstanding_ = 0;  // puts that are not acknowledged
-  std::uint32_t in_window_ = 0;    // those that take room in the window
+  std::uint32_t outstanding_ = 0;
   emu::Task root_;
   std::coroutine_handle<> program_;
   Operation* operation_ = nullptr;

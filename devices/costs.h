@@ -16,7 +16,6 @@ struct Costs {
         issue(emu::from_ns(device.issue_ns())),
         core_store(emu::Rate::from_gb_per_s(device.core_store_gb_per_s())),
         outstanding_stores(device.outstanding_stores()),
-        posted_store_bytes(device.posted_store_bytes()),
         fence(emu::from_ns(device.fence_ns())),
         service_core_put(emu::from_ns(device.service_core_put_ns())),
         hbm(emu::Rate::from_gb_per_s(device.hbm_gb_per_s())),
@@ -39,17 +38,11 @@ struct Costs {
   /// `flop` floating point operations on the matrix units of the whole device.
   emu::Time matrix(double flop) const { return ratio(flop, matrix_flop_per_ns); }
 
-  /// Does a put of `bytes` take room in its core's window of outstanding stores?
-  bool takes_room(std::uint64_t bytes) const {
-    return outstanding_stores > 0 && bytes > posted_store_bytes;
-  }
-
   std::uint32_t cores;
   emu::Time launch;
   emu::Time issue;
   emu::Rate core_store;
   std::uint32_t outstanding_stores;
-  std::uint32_t posted_store_bytes;
   emu::Time fence;
   emu::Time service_core_put;
   emu::Rate hbm;

@@ -52,23 +52,15 @@ bool LocalOperation::advance(Core& core) {
   return false;
 }
 
-std::uint64_t PutOperation::bytes() const {
-  if (pieces_.empty()) return piece_.bytes;
-  std::uint64_t sum = 0;
-  for (const Piece& piece : pieces_) sum += piece.bytes;
-  return sum;
+bool PutOperation::begin(Core& core) {
+  const std::uint32_t limit = core.costs().outstanding_stores;
+  if (limit > 0 && core.outstanding() >= limit) return true;
+  return start(core);
 }
-
-bool PutOperation::waits_for_room(const Core& core) const {
-  const Costs& costs = core.costs();
-  return costs.takes_room(bytes()) && core.in_window() >= costs.outstanding_stores;
-}
-
-bool PutOperation::begin(Core& core) { return waits_for_room(core) || start(core); }
 
 bool PutOperation::start(Core& core) {
   started_ = true;
-  core.count_outstanding(core.costs().takes_room(bytes()));
+  core.count_outstanding();
   DeviceProcess& device = core.device();
   StoreRequest request;
   request.destination = device.node_of(rank_);
@@ -80,19 +72,21 @@ bool PutOperation::start(Core& core) {
   request.give = give_;
   request.issued = core.now();
   handle_ = device.port().submit(request, core.now() + core.costs().issue);
-  device.count_put(rank_, bytes(), kind_, immediate_bytes_ > 0);
+  std::uint64_t bytes = 0;
+  for (const Piece& piece : request.pieces) bytes += piece.bytes;
+  device.count_put(rank_, bytes, kind_, immediate_bytes_ > 0);
   return core.spend(Category::kIssue, core.costs().issue);
 }
 
 void PutOperation::on_acknowledge(Core& core, const fabric::Packet& packet) {
-  if (started_ || waits_for_room(core)) return;
+  if (started_) return;
   core.timeline().append(Category::kStoreWindow, core.now(), cause_of(packet, core.now()));
   if (!start(core)) core.resume_at(core.now());
 }
 
 std::string PutOperation::describe(const Core& core) const {
   return fmt::format("waits to issue a put to device {}: {} stores are outstanding", rank_,
-                     core.in_window());
+                     core.outstanding());
 }
 
 bool QuietOperation::begin(Core& core) {

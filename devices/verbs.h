@@ -64,8 +64,6 @@ class PutOperation : public Operation {
 
  private:
   bool start(Core& core);
-  std::uint64_t bytes() const;
-  bool waits_for_room(const Core& core) const;
 
   std::uint32_t rank_;
   fabric::PacketKind kind_ = fabric::PacketKind::kPut;

@@ -65,8 +65,7 @@ emu::Task PlainCombine::add_up(Core& core, std::uint32_t token, std::uint32_t it
     const devices::Predicate ready = devices::word_equals(iteration + 1);
     co_await core.wait_until(flag, ready, writer);
     core.accept(returned(from), output_row_bytes());
-    rows.push_back(
-        {returned(from), core.load<float>(weights() + from * std::uint64_t{4})});
+    rows.push_back({returned(from), core.load<float>(weights() + from * std::uint64_t{4})});
     co_await core.stream(output_row_bytes());
     co_await core.compute(core.costs().vector(problem_.hidden()));
   }

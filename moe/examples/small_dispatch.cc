@@ -76,8 +76,7 @@ class SmallDispatch final : public moe::PlainCombine {
         for (uint32_t n = 0; n < rows; ++n, ++row) {
           core.accept(slot(from, n), payload_bytes() + sizeof(moe::RowTag));
           co_await core.copy(expanded(row), slot(from, n), payload_bytes());
-          core.write(tag(row),
-                              core.load<moe::RowTag>(slot(from, n) + payload_bytes()));
+          core.write(tag(row), core.load<moe::RowTag>(slot(from, n) + payload_bytes()));
         }
       }
       core.write(expert_rows(local), row - first);
