@@ -152,6 +152,9 @@ std::vector<Case> cases() {
        "run --topology tiny --algorithm cann-bps",
        {"--algorithm", "'cann-bps'", "did you mean 'cann-bsp'"}},
       {"EmptyTopology", "run --topology '' --algorithm p2p", {"--topology", "''", "tiny"}},
+      {"UnknownOperation",
+       kTiny + "--operation dispath",
+       {"--operation", "'dispath'", "dispatch, experts, combine", "did you mean 'dispatch'"}},
       // Numbers
       {"TokensNegative", kTiny + "--tokens -1", {"--tokens", "'-1'", "0 to 1048576"}},
       {"TokensText", kTiny + "--tokens many", {"--tokens", "'many'", "whole number"}},

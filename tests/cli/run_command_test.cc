@@ -37,6 +37,16 @@ TEST(RunCommand, PrintsLatenciesBreakdownCountersAndDigests) {
   }
 }
 
+TEST(RunCommand, AnIterationEndsWithTheOperationThatIsAskedFor) {
+  const Json whole = result_of(kTiny + "--iterations 3 --align");
+  const Json first = result_of(kTiny + "--iterations 3 --align --operation dispatch");
+  ASSERT_EQ(whole.at("operations").size(), 3u);
+  ASSERT_EQ(first.at("operations").size(), 1u);
+  EXPECT_EQ(first.at("operations")[0].at("name"), "dispatch");
+  EXPECT_EQ(first.at("operation"), "dispatch");
+  EXPECT_EQ(first.at("verified"), true);
+}
+
 TEST(RunCommand, QuietPrintsNothing) {
   const Outcome outcome = run_program(kTiny + "--quiet");
   EXPECT_EQ(outcome.code, 0);

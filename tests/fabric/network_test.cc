@@ -228,5 +228,45 @@ TEST(Network, PlaneChoices) {
   for (const std::uint64_t packets : used("HASH")) EXPECT_GT(packets, 2u);
 }
 
+// Two nodes of two devices, two planes, two second-tier switches a plane: devices 0–3, chips 4–7,
+// then the second tier.
+TEST(Network, SwitchChoices) {
+  const std::string tiers =
+      "clos { nodes: 2 devices_per_node: 2 planes: 2 spines_per_plane: 2"
+      " device_link { latency_ns: 5 gb_per_s: 1 } uplink { latency_ns: 5 gb_per_s: 1 } }";
+  // Packets on each link into the destination's first tier, by second-tier switch.
+  const auto used = [&](const std::string& choice, NodeId destination) {
+    World world("switch_choice: " + choice + " " + tiers);
+    for (std::uint64_t n = 0; n < 40; ++n)
+      world.send(0, 0, destination, 10, 0, world.network.choice(0, destination, n));
+    world.engine.run();
+    std::vector<std::uint64_t> packets;
+    for (LinkId link = 0; link < world.topology.links.size(); ++link) {
+      const Link& each = world.topology.links[link];
+      if (each.from >= 8 && world.network.use(link).packets > 0)
+        packets.push_back(world.network.use(link).packets);
+    }
+    return packets;
+  };
+  using Counts = std::vector<std::uint64_t>;
+  EXPECT_EQ(used("SPREAD", 2), (Counts{10, 10, 10, 10}));
+  // One switch of each plane for a device; its neighbour is reached through the others.
+  EXPECT_EQ(used("DESTINATION", 2), (Counts{20, 20}));
+  EXPECT_EQ(used("DESTINATION", 3), (Counts{20, 20}));
+  World world("switch_choice: DESTINATION " + tiers);
+  for (std::uint64_t n = 0; n < 40; ++n) {
+    for (const NodeId destination : {2u, 3u})
+      world.send(0, 0, destination, 10, 0, world.network.choice(0, destination, n));
+  }
+  world.engine.run();
+  int links = 0;
+  for (LinkId link = 0; link < world.topology.links.size(); ++link) {
+    if (world.topology.links[link].from < 8 || world.network.use(link).packets == 0) continue;
+    EXPECT_EQ(world.network.use(link).packets, 20u);
+    ++links;
+  }
+  EXPECT_EQ(links, 4);
+}
+
 }  // namespace
 }  // namespace orrery::fabric
