@@ -37,17 +37,19 @@ while [ "$kills" -lt "$kills_wanted" ]; do
   victim=${processes[RANDOM % ${#processes[@]}]}
   if alive "$main" && kill -KILL "$victim" 2> /dev/null; then
     kills=$((kills + 1))
-    wait "$main" 2> /dev/null
     for process in "${processes[@]}"; do
       for _ in $(seq 300); do
         alive "$process" || break
         sleep 0.1
       done
-      if alive "$process"; then
-        kill -KILL "$process"
-        fail "process $process outlived its sweep by 30 s"
-      fi
+      alive "$process" || continue
+      kill -KILL "$process"
+      # A launcher that lost a process may hang in its own end (Open MPI 4.1 with PMIx 4.2, in PMIx_server_finalize).
+      # Ours must be gone all the same.
+      [ ${#launcher[@]} -gt 0 ] && [ "$process" = "$main" ] || fail "process $process outlived its sweep by 30 s"
+      echo "the launcher hung and was killed"
     done
+    wait "$main" 2> /dev/null
     resumed=$((resumed + 1))
   else
     wait "$main" || fail "a sweep that nobody killed failed: $(cat "$folder/stderr.txt")"
