@@ -19,6 +19,7 @@ Command add_sweep(CLI::App& app);
 Command add_compare(CLI::App& app);
 Command add_validate(CLI::App& app);
 Command add_topo(CLI::App& app);
+Command add_litmus(CLI::App& app);
 Command add_list(CLI::App& app);
 
 }  // namespace orrery::cli

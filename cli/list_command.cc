@@ -41,6 +41,13 @@ void list_suites() {
   }
 }
 
+void list_ranges() {
+  for (const std::string& name : data_names("ranges")) {
+    const moe::AssumedRanges ranges = moe::load_ranges(find_data_file("ranges", name, "list"));
+    fmt::print("{:<20} {} assumed fields of {}\n", name, ranges.ranges_size(), ranges.topology());
+  }
+}
+
 void list_algorithms() {
   for (const moe::AlgorithmEntry& entry : moe::algorithms()) {
     fmt::print("{:<16} {}\n", entry.name, entry.description);
@@ -56,17 +63,19 @@ void list_algorithms() {
 
 Command add_list(CLI::App& app) {
   CLI::App* command =
-      app.add_subcommand("list", "list topologies, workloads, algorithms or suites");
+      app.add_subcommand("list", "list topologies, workloads, algorithms, suites or ranges");
   auto what = std::make_shared<std::string>();
-  command->add_option("what", *what, "topologies, workloads, algorithms or suites")->required();
+  command->add_option("what", *what, "topologies, workloads, algorithms, suites or ranges")
+      ->required();
   auto plugins = std::make_shared<std::vector<std::string>>();
   add_plugin_option(*command, *plugins);
   return [what, plugins](const emu::ProcessGroup& processes) {
-    const std::vector<std::string> known = {"topologies", "workloads", "algorithms", "suites"};
+    const std::vector<std::string> known = {"topologies", "workloads", "algorithms", "suites",
+                                            "ranges"};
     if (std::find(known.begin(), known.end(), *what) == known.end()) {
       throw emu::ConfigError(
           "orrery list", "", *what,
-          "topologies, workloads, algorithms or suites" + emu::did_you_mean(*what, known));
+          "topologies, workloads, algorithms, suites or ranges" + emu::did_you_mean(*what, known));
     }
     load_plugins(processes, *plugins);
     if (processes.rank() != 0) return kOk;
@@ -74,6 +83,7 @@ Command add_list(CLI::App& app) {
     if (*what == "workloads") list_workloads();
     if (*what == "algorithms") list_algorithms();
     if (*what == "suites") list_suites();
+    if (*what == "ranges") list_ranges();
     return kOk;
   };
 }

@@ -43,8 +43,10 @@ int run_main(int argc, char** argv) {
     app.require_subcommand(1);
     app.option_defaults()->always_capture_default();
     std::vector<Command> commands = {add_run(app),      add_sweep(app), add_compare(app),
-                                     add_validate(app), add_topo(app),  add_list(app)};
-    const std::vector<std::string> names = {"run", "sweep", "compare", "validate", "topo", "list"};
+                                     add_validate(app), add_topo(app),  add_litmus(app),
+                                     add_list(app)};
+    const std::vector<std::string> names = {"run",  "sweep",  "compare", "validate",
+                                            "topo", "litmus", "list"};
     try {
       std::vector<std::string> arguments = join_negative_numbers(argc, argv);
       std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back

@@ -23,6 +23,8 @@ std::string us(emu::Time time) { return fmt::format("{:.3f} us", emu::to_us(time
 // How a part that is no journey reads in a sum.
 std::string noun(const std::string& part) {
   if (part == "launch") return "kernel launch";
+  if (part == "host_sync") return "host synchronisation";
+  if (part == "local_atomic") return "local atomics";
   if (part == "issue") return "issuing";
   if (part == "serialisation") return "waiting until a put has left the core";
   if (part == "store_window") return "full window of outstanding stores";
@@ -230,6 +232,8 @@ std::string PathLines::what(const Stretch& stretch, emu::Time origin) const {
   const std::string& part = names_[stretch.part];
   const std::string core = fmt::format("core {} of device {} ", stretch.core, stretch.rank);
   if (part == "launch") return fmt::format("device {} launches the kernel", stretch.rank);
+  if (part == "host_sync") return fmt::format("the host of device {} reads a result", stretch.rank);
+  if (part == "local_atomic") return core + "adds to a counter in local memory";
   if (part == "issue") return core + "issues puts";
   if (part == "serialisation") return core + "waits until its put has left, to reuse the source";
   if (part == "barrier_wait") {

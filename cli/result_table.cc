@@ -52,6 +52,20 @@ std::string counters_text(const google::protobuf::Map<std::string, double>& coun
 
 }  // namespace
 
+std::string check_text(const moe::Check& check) {
+  if (check.findings().empty()) {
+    return fmt::format("check: clean ({:.0f} accesses)\n", check.accesses());
+  }
+  std::string out;
+  for (const moe::OrderFinding& finding : check.findings()) {
+    out += "check: " + finding.text() + "\n";
+  }
+  if (check.kinds_left_out() > 0) {
+    out += fmt::format("check: {:.0f} more\n", check.kinds_left_out());
+  }
+  return out;
+}
+
 std::string to_table(const moe::Result& result) {
   std::string out =
       fmt::format("{} on {} of {}, workload {}, {} tokens per device, {} iteration{}, seed {}\n\n",
@@ -106,6 +120,7 @@ std::string to_table(const moe::Result& result) {
                        100 * link.busy_share(), bytes_text(link.bytes()), link.queueing_us());
   }
   for (const std::string& note : result.notes()) out += "note: " + note + "\n";
+  if (result.has_check()) out += check_text(result.check());
   for (const std::string& failure : result.failures()) out += "FAILED: " + failure + "\n";
   out += fmt::format("verified: {}   digest {}   outputs {}\n", result.verified(), result.digest(),
                      result.output_digest());

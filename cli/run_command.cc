@@ -71,12 +71,15 @@ struct RunCommand {
         fmt::print("{}", to_explanation(outcome, topology, config));
       }
       json.write(to_json(outcome.result));
+      if (quiet && !outcome.result.check().findings().empty()) {
+        fmt::print(stderr, "{}", check_text(outcome.result.check()));
+      }
       if (quiet && !outcome.result.verified()) {
         for (const std::string& failure : outcome.result.failures())
           fmt::print(stderr, "FAILED: {}\n", failure);
       }
     }
-    return outcome.result.verified() && explained ? kOk : kFailed;
+    return moe::passed(outcome.result) && explained ? kOk : kFailed;
   }
 };
 

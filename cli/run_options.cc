@@ -14,6 +14,7 @@
 #include "emu/near_match.h"
 #include "emu/text_config.h"
 #include "emu/transport.h"
+#include "fabric/failures.h"
 #include "fabric/placement.h"
 #include "fabric/topology.h"
 #include "moe/algorithm.h"
@@ -40,6 +41,28 @@ std::uint64_t parse_number(const std::string& flag, const std::string& text, std
     throw emu::ConfigError(flag, "", text, fmt::format("a whole number from {} to {}", min, max));
   }
   return value;
+}
+
+devices::Overrides split_settings(const std::vector<std::string>& settings,
+                                  const std::vector<std::string>& roots) {
+  devices::Overrides pairs;
+  for (const std::string& setting : settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw emu::ConfigError("--set", "", setting, "path.to.field=value");
+    }
+    const std::string field = setting.substr(0, equals);
+    const std::string root = field.substr(0, field.find('.'));
+    if (std::find(roots.begin(), roots.end(), root) == roots.end() || root == field) {
+      const std::vector<std::string> all_but_last(roots.begin(), roots.end() - 1);
+      throw emu::ConfigError("--set", field, setting.substr(equals + 1),
+                             fmt::format("a path that begins with {}. or {}.",
+                                         fmt::join(all_but_last, "., "), roots.back()) +
+                                 (root == field ? "" : emu::did_you_mean(root, roots)));
+    }
+    pairs.emplace_back(field, setting.substr(equals + 1));
+  }
+  return pairs;
 }
 
 namespace {
@@ -71,8 +94,6 @@ std::uint64_t parse_seed(const std::string& text) {
   return parse_number("--seed", text, 0, (std::uint64_t{1} << 53) - 1);
 }
 
-const std::vector<std::string> kRoots = {"fabric", "device", "workload", "algorithm"};
-
 // Also before any work, though make_transport would refuse the same.
 void check_transport(const std::string& name, const emu::ProcessGroup& processes) {
   const std::vector<std::string> known = emu::transport_names();
@@ -96,25 +117,6 @@ void check_payload(const std::string& payload) {
     throw emu::ConfigError("--payload", "", payload,
                            "full or control" + emu::did_you_mean(payload, kPayloads));
   }
-}
-
-devices::Overrides split_settings(const std::vector<std::string>& settings) {
-  devices::Overrides pairs;
-  for (const std::string& setting : settings) {
-    const std::size_t equals = setting.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      throw emu::ConfigError("--set", "", setting, "path.to.field=value");
-    }
-    const std::string field = setting.substr(0, equals);
-    const std::string root = field.substr(0, field.find('.'));
-    if (std::find(kRoots.begin(), kRoots.end(), root) == kRoots.end() || root == field) {
-      throw emu::ConfigError("--set", field, setting.substr(equals + 1),
-                             "a path that begins with fabric., device., workload. or algorithm." +
-                                 (root == field ? "" : emu::did_you_mean(root, kRoots)));
-    }
-    pairs.emplace_back(field, setting.substr(equals + 1));
-  }
-  return pairs;
 }
 
 // The workload with --tokens and --set on top.
@@ -165,6 +167,8 @@ void RunOptions::add_to(CLI::App& app, bool complete) {
   app.add_option("--seed", seed, "of inputs, routing and the adversary");
   app.add_flag("--adversary", adversary,
                "delay the visibility of blocks as far as the fabric allows");
+  app.add_flag("--check", check,
+               "find accesses to memory that this run's timing alone put in order");
   add_optional(app, "--max-virtual-ms", max_virtual_ms,
                "stop with a hang report beyond this virtual time");
   app.add_option("--operation", operation,
@@ -182,7 +186,7 @@ void RunOptions::check_texts() const {
   find_data_file("topologies", topology, "--topology");
   find_data_file("workloads", workload, "--workload");
   moe::find_algorithm(algorithm);
-  split_settings(settings);
+  split_settings(settings, kRunSettings);
   if (devices) parse_devices(*devices);
   if (tokens) parse_tokens(*tokens);
   parse_iterations(iterations);
@@ -193,7 +197,7 @@ void RunOptions::check_texts() const {
 moe::RunConfig RunOptions::to_config(const emu::ProcessGroup& processes) const {
   check_transport(transport, processes);
   moe::RunConfig config;
-  config.settings = split_settings(settings);
+  config.settings = split_settings(settings, kRunSettings);
   config.machine_file = find_data_file("topologies", topology, "--topology");
   config.machine = devices::load_machine(config.machine_file, config.settings);
   config.workload_file = find_data_file("workloads", workload, "--workload");
@@ -214,13 +218,18 @@ moe::RunConfig RunOptions::to_config(const emu::ProcessGroup& processes) const {
     config.devices = wanted;
   }
   moe::token_bound(config.workload, config.devices, config.workload_file);
-  fabric::place(graph, config.devices, placement);
+  const std::vector<fabric::NodeId> used = fabric::place(graph, config.devices, placement);
+  if (graph.failed_cables > 0) {
+    fabric::check_reachable(graph, fabric::Routing(graph), used, config.machine.fabric(),
+                            config.machine_file);
+  }
   config.placement = placement;
   config.iterations = parse_iterations(iterations);
   config.seed = parse_seed(seed);
   config.operation = operation;
   config.align = align;
   config.adversary = adversary;
+  config.check = check;
   if (max_virtual_ms) config.max_virtual_ms = parse_positive("--max-virtual-ms", *max_virtual_ms);
   config.threads = threads == "auto"
                        ? pick_threads(processes, config.devices)

@@ -27,6 +27,7 @@ struct RunOptions {
   std::string seed = "1";
   bool align = false;
   bool adversary = false;
+  bool check = false;
   std::optional<std::string> max_virtual_ms;  // default: no limit
   std::string operation;
   std::string payload = "full";
@@ -42,6 +43,13 @@ struct RunOptions {
   /// Throws ConfigError, the same on every process. Collective over `processes`.
   moe::RunConfig to_config(const emu::ProcessGroup& processes) const;
 };
+
+/// What --set reaches in a run.
+inline const std::vector<std::string> kRunSettings = {"fabric", "device", "workload", "algorithm"};
+
+/// `--set` texts as path and value; every path begins with one of `roots`. Throws ConfigError.
+devices::Overrides split_settings(const std::vector<std::string>& settings,
+                                  const std::vector<std::string>& roots = kRunSettings);
 
 /// A whole number of a flag. Throws ConfigError naming the flag.
 std::uint64_t parse_number(const std::string& flag, const std::string& text, std::uint64_t min,

@@ -22,6 +22,9 @@ void set_outcome(PointRecord& record, const moe::RunOutcome& outcome) {
   } else if (!outcome.result.verified()) {
     record.set_outcome("not verified");
     record.set_error(outcome.result.failures_size() > 0 ? outcome.result.failures(0) : "");
+  } else if (!moe::passed(outcome.result)) {
+    record.set_outcome("not verified");
+    record.set_error("check: " + outcome.result.check().findings(0).text());
   } else {
     record.set_outcome("ok");
   }

@@ -61,6 +61,7 @@ std::vector<Flag> flags() {
           text("seed", &RunOptions::seed),
           flag("align", &RunOptions::align),
           flag("adversary", &RunOptions::adversary),
+          flag("check", &RunOptions::check),
           text("max-virtual-ms", &RunOptions::max_virtual_ms),
           text("operation", &RunOptions::operation),
           text("payload", &RunOptions::payload)};

@@ -72,7 +72,8 @@ void CausalGraph::link_forward() const {
   std::vector<std::uint32_t> at(first_next_.begin(), first_next_.end() - 1);
   for (PointId point = 0; point < count; ++point) {
     for (const Dependency& each : before(point)) {
-      if (each.rule != Dependency::Rule::kQueue) next_[at[each.from]++] = point;
+      if (each.rule == Dependency::Rule::kQueue) continue;
+      next_[at[each.from]++] = {point, each.cost, each.rule};
     }
   }
   first_call_.assign(count + 1, 0);
@@ -92,12 +93,14 @@ class CausalGraph::Evaluation {
         removed_(removed),
         kept_(kept_without(removed)),
         times_(graph.points(), 0),
-        missing_(graph.points()),
+        missing_(graph.points(), 0),
         free_(graph.latest_.size(), kNone),
         next_waiter_(graph.served_.size(), kNone),
         first_waiter_(graph.points(), kNone) {
     for (PointId point = 0; point < missing_.size(); ++point) {
-      missing_[point] = graph.first_[point + 1] - graph.first_[point];
+      for (const Dependency& each : graph.before(point)) {
+        if (!is_dropped(each)) ++missing_[point];
+      }
     }
   }
 
@@ -123,6 +126,13 @@ class CausalGraph::Evaluation {
   }
 
  private:
+  // A point does not wait to be told of what is no more: it would be known, and be served, too
+  // late.
+  template <typename Edge>
+  bool is_dropped(const Edge& edge) const {
+    return edge.rule == Dependency::Rule::kDrop && edge.cost == removed_ && removed_ != Cost::kNone;
+  }
+
   // All starts of a turn at a time when everything of the turn before is over.
   void start_together() {
     const emu::Time turn = 2 * *std::max_element(graph_.times_.begin(), graph_.times_.end());
@@ -156,7 +166,7 @@ class CausalGraph::Evaluation {
         serve(i, times_[point]);
       }
       for (std::uint32_t i = graph_.first_next_[point]; i < graph_.first_next_[point + 1]; ++i) {
-        one_less(graph_.next_[i]);
+        if (!is_dropped(graph_.next_[i])) one_less(graph_.next_[i].point);
       }
     }
   }
@@ -165,8 +175,8 @@ class CausalGraph::Evaluation {
     if (missing_[point] == kNone || --missing_[point] > 0) return;
     emu::Time time = 0;
     for (const Dependency& each : graph_.before(point)) {
+      if (is_dropped(each)) continue;
       const bool gone = each.cost == removed_ && removed_ != Cost::kNone;
-      if (gone && each.rule == Dependency::Rule::kDrop) continue;
       const emu::Time lag = gone ? std::min(each.lag, kept_) : each.lag;
       const emu::Time from =
           each.rule == Dependency::Rule::kQueue ? times_[point] : times_[each.from];

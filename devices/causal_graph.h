@@ -86,6 +86,11 @@ class CausalGraph {
     PointId release;
     ServerId server;
   };
+  struct Next {
+    PointId point;
+    Cost cost;
+    Dependency::Rule rule;
+  };
   class Evaluation;
   void link_forward() const;
 
@@ -97,7 +102,7 @@ class CausalGraph {
   std::vector<std::uint32_t> latest_;  // by server: index into served_, or none
   // The other way round, made when first needed: who depends on a point, and who calls there.
   mutable std::vector<std::uint32_t> first_next_;
-  mutable std::vector<PointId> next_;
+  mutable std::vector<Next> next_;
   mutable std::vector<std::uint32_t> first_call_;
   mutable std::vector<std::uint32_t> calls_;  // indices into served_
 };

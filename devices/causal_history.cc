@@ -80,6 +80,8 @@ class Builder {
         return visible(entry);
       case CausalKind::kReply:
         return reply(entry);
+      case CausalKind::kAckLeave:
+        return acknowledgement_leaves(entry);
       case CausalKind::kKernel:
         return kernel(located.node, entry);
       case CausalKind::kLeave:
@@ -96,6 +98,7 @@ class Builder {
   struct Packet {
     std::uint32_t put = kNowhere;  // index into puts_; none for a get
     bool first = true;             // of its put
+    bool signal = false;           // visible after all others of its put
     PointId head = kNowhere;       // where it is: its head may enter the next link
     PointId tail = kNowhere;       // its tail has left the link before
     Dependency wire;               // of that link: the lag of head and tail to the next node
@@ -118,6 +121,7 @@ class Builder {
     NodeId target = 0;
     fabric::CausalKey last_packet = 0;
     bool begun = false;
+    PointId acknowledged = kNowhere;
   };
   struct CoreState {
     PointId at = kNowhere;
@@ -228,6 +232,7 @@ class Builder {
       if (put->turn == kNowhere) take_turn(*put);
       causes_.push_back(after(put->turn));
     }
+    if (at.signal) causes_.push_back(after(put->complete));
     at.visible = pinned(join(causes_), entry.at);
     if (put == nullptr) return;
     put->complete =
@@ -272,10 +277,9 @@ class Builder {
     }
     const auto index = static_cast<std::uint32_t>(puts_.size());
     if (fabric_.order_scope() != Fabric::NONE) {
-      const bool by_core = fabric_.order_scope() != Fabric::DEVICE_PAIR;
       const std::uint64_t channel = (static_cast<std::uint64_t>(node) << 42) |
                                     (static_cast<std::uint64_t>(entry.other) << 20) |
-                                    (by_core ? entry.core : 0u);
+                                    (entry.amount >> 32);
       std::uint32_t& server = channels_[channel];  // 0: none yet
       if (server == 0) server = graph_.add_server() + 1;
       put.channel = server - 1;
@@ -286,7 +290,7 @@ class Builder {
     puts_.push_back(put);
     const int switches = cluster_.network().routing().switches(node, entry.other);
     history_.puts.push_back({cluster_.rank_at(node), entry.core, entry.at,
-                             cluster_.rank_at(entry.other), entry.amount,
+                             cluster_.rank_at(entry.other), entry.amount & 0xffffffff,
                              static_cast<std::uint32_t>(std::max(switches, 0)), 0});
   }
 
@@ -310,6 +314,7 @@ class Builder {
     Packet& leaving = packet(entry.key);
     leaving.put = index;
     leaving.first = !put.begun;
+    leaving.signal = entry.detail != 0;
     leaving.head = put.left;
     put.begun = true;
   }
@@ -378,6 +383,10 @@ class Builder {
       case CausalKind::kSourceWait:
         core.at = pinned(join({after(core.at), after(puts_[put_index(entry.key)].left)}), entry.at);
         break;
+      case CausalKind::kAckWait:
+        core.at = pinned(join({after(core.at), after(puts_[put_index(entry.key)].acknowledged)}),
+                         entry.at);
+        break;
       case CausalKind::kQuiet:
         causes_.assign(1, after(core.at));
         for (const PointId each : core.pending) causes_.push_back(after(each));
@@ -401,26 +410,41 @@ class Builder {
     }
   }
 
+  PointId acknowledged(const Put& put) const {
+    return fabric_.ack_at() == Fabric::RECEIVED ? put.received : put.complete;
+  }
+  void acknowledgement_leaves(const CausalEntry& entry) {
+    const Put& put = puts_[packet(entry.amount).put];
+    packet(entry.key).head = pinned(acknowledged(put), entry.at);
+  }
+
   // The way back takes the latencies of the way there.
   void acknowledge(CoreState& core, const CausalEntry& entry) {
-    const Put& put = puts_[put_index(entry.key)];
+    Put& put = puts_[put_index(entry.key)];
+    if (fabric_.ack_bytes() > 0) {
+      put.acknowledged = pinned(packet(entry.amount).arrived, entry.at);
+      core.acks.push_back(put.acknowledged);
+      core.pending.push_back(put.acknowledged);
+      return;
+    }
     const Packet& last = packet(put.last_packet);
-    PointId back = fabric_.ack_at() == Fabric::RECEIVED ? put.received : put.complete;
+    PointId back = acknowledged(put);
     for (std::size_t i = 0; i < last.latency.size(); ++i) {
       if (last.latency[i] > 0) back = graph_.add(after(back, last.latency[i], link_latency(i)));
     }
     back = join({after(back, last.self_latency, Cost::kSelfLatency)});
     back = pinned(back, entry.at);
+    put.acknowledged = back;
     core.acks.push_back(back);
     core.pending.push_back(back);
   }
 
-  // Slot i of n is read at the i-th poll of a sweep; the wait ends with the sweep. What remains of
-  // the sweep that saw the last slot is as it was.
+  // Slot i of n is read at the i-th poll of a sweep; the wait ends with the sweep, or, for any
+  // slot, with the poll that saw it. What remains of the sweep that saw the last slot is as it was.
   void wait(CoreState& core, const CausalEntry& entry) {
     const auto sweep = static_cast<Time>(entry.amount);
     const Time poll = sweep / entry.other;
-    causes_.assign(1, after(core.at, sweep, Cost::kPoll));
+    causes_.assign(1, after(core.at, entry.detail != 0 ? poll : sweep, Cost::kPoll));
     for (const CausalEntry& slot : slots_) {
       const PointId written = packet(slot.key).visible;
       const Time rest = (entry.other - slot.other) * poll;
@@ -441,9 +465,17 @@ class Builder {
     causes_.clear();
     for (const PointId each : device.at_barrier) causes_.push_back(after(each));
     device.at_barrier.clear();
-    const Time takes = costs_.barrier + costs_.barrier_per_core * device.kernel_cores;
-    const PointId met = join(causes_);
-    const PointId released = join({after(met, takes, Cost::kBarrier)});
+    PointId released = join(causes_);
+    const auto meeting = static_cast<Meeting>(entry.detail);
+    if (meeting == Meeting::kBarrier) {
+      const Time takes = costs_.barrier + costs_.barrier_per_core * device.kernel_cores;
+      released = join({after(released, takes, Cost::kBarrier)});
+    } else {
+      if (meeting == Meeting::kHostSync) {
+        released = join({after(released, costs_.host_sync, Cost::kHostSync)});
+      }
+      released = join({after(released, costs_.launch, Cost::kLaunch)});
+    }
     for (std::uint32_t each = 0; each < device.kernel_cores; ++each) {
       device.cores[each].at = released;
     }

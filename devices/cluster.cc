@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "emu/errors.h"
+#include "fabric/failures.h"
 #include "fabric/placement.h"
 
 namespace orrery::devices {
@@ -68,9 +69,11 @@ int pick_shards(const fabric::Topology& topology, const std::vector<fabric::Node
 Cluster::Cluster(const emu::ProcessGroup& processes, emu::Transport* transport,
                  const Machine& machine, const std::string& where, const ClusterOptions& options)
     : processes_(processes),
-      topology_(
-          fabric::without(fabric::build_topology(machine.fabric(), where), options.what_if.links)),
-      routing_(topology_),
+      wiring_(options.wiring != nullptr ? options.wiring
+                                        : std::make_shared<const fabric::Wiring>(
+                                              machine.fabric(), where, options.what_if.links)),
+      topology_(wiring_->topology),
+      routing_(wiring_->routing),
       ports_(fabric::place(topology_, options.ranks, options.placement)),
       costs_(machine.device(), options.what_if.free_compute),
       limit_(options.limit),
@@ -82,6 +85,7 @@ Cluster::Cluster(const emu::ProcessGroup& processes, emu::Transport* transport,
       rank_of_node_(topology_.nodes(), 0),
       switches_(topology_.nodes()),
       devices_(ports_.size()) {
+  fabric::check_reachable(topology_, routing_, ports_, machine.fabric(), where);
   if (options.causal_entries > 0) {
     causal_log_ = std::make_unique<fabric::CausalLog>(topology_.nodes(), options.causal_entries);
     network_.set_causal_log(causal_log_.get());
@@ -106,7 +110,9 @@ Cluster::Cluster(const emu::ProcessGroup& processes, emu::Transport* transport,
     if (!engine_.is_local(ports_[rank])) continue;
     devices_[rank] = std::make_unique<DeviceProcess>(engine_, network_, costs_, ports_, rank,
                                                      regions, options.adversary);
+    if (options.check_records > 0) devices_[rank]->keep_accesses(options.check_records);
     engine_.attach(ports_[rank], devices_[rank].get());
+    if (options.lost_put.rank == rank) devices_[rank]->lose_put(options.lost_put.number);
   }
 }
 

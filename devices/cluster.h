@@ -9,6 +9,7 @@
 #include "devices/cost.h"
 #include "devices/costs.h"
 #include "devices/device_process.h"
+#include "devices/lost_put.h"
 #include "devices/machine.h"
 #include "emu/engine.h"
 #include "emu/process_group.h"
@@ -17,6 +18,7 @@
 #include "fabric/network.h"
 #include "fabric/routing.h"
 #include "fabric/topology.h"
+#include "fabric/wiring.h"
 
 namespace orrery::devices {
 
@@ -30,13 +32,18 @@ struct ClusterOptions {
   int threads = 1;  // that run this process's devices
   int shards = 0;   // groups of devices per process that threads run; 0: picked from their number
   WhatIf what_if;
+  LostPut lost_put;
+  std::shared_ptr<const fabric::Wiring> wiring =
+      nullptr;                       // of this machine; null: built for this cluster
   std::uint64_t causal_entries = 0;  // keep at most so many causes per process; 0: keep none
+  std::uint64_t check_records = 0;   // keep at most so many accesses per device; 0: keep none
 };
 
 class Cluster {
  public:
   /// Collective over `processes`. `transport` may be null for one process. Throws ConfigError when
-  /// the ranks do not fit the topology. `machine` must outlive the cluster.
+  /// the ranks do not fit the topology or failures keep some of them apart. `machine` must outlive
+  /// the cluster.
   Cluster(const emu::ProcessGroup& processes, emu::Transport* transport, const Machine& machine,
           const std::string& where, const ClusterOptions& options);
   ~Cluster();
@@ -64,8 +71,9 @@ class Cluster {
 
  private:
   const emu::ProcessGroup& processes_;
-  const fabric::Topology topology_;
-  const fabric::Routing routing_;
+  const std::shared_ptr<const fabric::Wiring> wiring_;
+  const fabric::Topology& topology_;
+  const fabric::Routing& routing_;
   const std::vector<fabric::NodeId> ports_;
   const Costs costs_;
   const emu::Time limit_;

@@ -10,14 +10,29 @@ namespace orrery::devices {
 std::uint32_t Core::count() const { return device_.kernel_cores(); }
 std::uint32_t Core::rank() const { return device_.rank(); }
 std::uint32_t Core::ranks() const { return device_.ranks(); }
+std::uint32_t Core::switches(std::uint32_t rank) const {
+  const int count = device_.network().routing().switches(device_.node(), device_.node_of(rank));
+  return static_cast<std::uint32_t>(std::max(count, 0));
+}
 emu::Time Core::now() const { return device_.shard().now(); }
 const Costs& Core::costs() const { return device_.costs(); }
 fabric::Memory& Core::memory() { return device_.memory(); }
 
-bool Core::has_left(const PutHandle& handle) const { return device_.port().has_left(handle); }
+bool Core::has_left(const PutHandle& handle) const {
+  const bool left = device_.port().has_left(handle);
+  if (left && check_ != nullptr && handle.serial != 0) {
+    check_->add({.at = now(),
+                 .other = handle.serial,
+                 .core = static_cast<std::uint16_t>(index_),
+                 .kind = CheckKind::kLeft});
+  }
+  return left;
+}
 
 Await<QuietOperation> Core::fence() {
-  const bool drain = device_.network().fabric().order_scope() == fabric::Fabric::NONE;
+  const fabric::Fabric& fabric = device_.network().fabric();
+  const bool drain = fabric.order_scope() == fabric::Fabric::NONE ||
+                     fabric.order_kind() == fabric::Fabric::FIRST_FRAGMENT;
   ++device_.counters().fences;
   if (drain) ++device_.counters().drains;
   return Await<QuietOperation>(*this, drain);
@@ -28,13 +43,35 @@ Await<QuietOperation> Core::quiet() {
   return Await<QuietOperation>(*this, true);
 }
 
-Await<BarrierOperation> Core::barrier() { return Await<BarrierOperation>(*this); }
+Await<QuietOperation> Core::release() {
+  const fabric::Fabric& fabric = device_.network().fabric();
+  const bool drain = fabric.order_scope() != fabric::Fabric::DEVICE_PAIR ||
+                     fabric.order_kind() != fabric::Fabric::WHOLE;
+  ++device_.counters().fences;
+  if (drain) ++device_.counters().drains;
+  return Await<QuietOperation>(*this, drain);
+}
+
+Await<BarrierOperation> Core::barrier() {
+  return Await<BarrierOperation>(*this, Meeting::kBarrier);
+}
+Await<BarrierOperation> Core::next_kernel() {
+  return Await<BarrierOperation>(*this, Meeting::kNextKernel);
+}
+Await<BarrierOperation> Core::host_sync() {
+  return Await<BarrierOperation>(*this, Meeting::kHostSync);
+}
 
 std::span<const std::byte> Core::probe(fabric::Address address, std::uint64_t bytes) {
+  note({.address = address, .bytes = bytes, .kind = CheckKind::kProbe});
   return std::as_const(memory()).view(address, bytes);
 }
 
 void Core::accept(fabric::Address address, std::uint64_t bytes) {
+  claim(address, bytes, Verb::kAccept);
+}
+
+void Core::claim(fabric::Address address, std::uint64_t bytes, Verb verb) {
   const bool in_row = memory().has_rows(address);
   const bool discarded =
       in_row ? memory().is_discarded_row(address) : device_.read_log().is_discarded(address, bytes);
@@ -48,19 +85,38 @@ void Core::accept(fabric::Address address, std::uint64_t bytes) {
   } else {
     device_.read_log().claim(address, bytes, index_, now());
   }
+  note({.address = address,
+        .bytes = bytes,
+        .kind = CheckKind::kAccept,
+        .detail = static_cast<std::uint8_t>(verb)});
 }
 
 std::span<const std::byte> Core::consume(fabric::Address address, std::uint64_t bytes) {
-  accept(address, bytes);
+  claim(address, bytes, Verb::kConsume);
+  note_read(address, bytes, Verb::kConsume);
   return std::as_const(memory()).view(address, bytes);
 }
 
 void Core::discard(fabric::Address address, std::uint64_t bytes) {
+  note({.address = address,
+        .bytes = bytes,
+        .kind = CheckKind::kDiscard,
+        .detail = static_cast<std::uint8_t>(Verb::kDiscard)});
   if (!memory().has_rows(address)) device_.read_log().discard(address, bytes);
   memory().discard(address, bytes);
 }
 
+void Core::note_move(fabric::Address to, fabric::Address from) {
+  if (check_ == nullptr) return;
+  note({.address = memory().row_begin(to),
+        .other = memory().row_begin(from),
+        .bytes = memory().row_bytes(from),
+        .kind = CheckKind::kMove,
+        .detail = static_cast<std::uint8_t>(Verb::kMove)});
+}
+
 void Core::phase(const char* name) {
+  if (check_ != nullptr) note({.peer = check_->name(name), .kind = CheckKind::kPhase});
   if (device_.shard().trace() != nullptr) phases_.push_back({now(), name});
 }
 
@@ -85,6 +141,7 @@ void Core::launch(emu::Task program, emu::Time start) {
   timeline_.start = start;
   timeline_.append(Category::kLaunch, start + costs().launch);
   operation_ = nullptr;
+  queue_ = index_;
   resume_at(start + costs().launch);
 }
 

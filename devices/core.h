@@ -17,10 +17,12 @@
 #include <string>
 #include <utility>
 
+#include "devices/check_log.h"
 #include "devices/costs.h"
 #include "devices/timeline.h"
 #include "devices/verbs.h"
 #include "devices/wait.h"
+#include "devices/wait_ready.h"
 #include "emu/task.h"
 #include "fabric/memory.h"
 
@@ -36,6 +38,9 @@ class Core {
   std::uint32_t count() const;  // cores that run this kernel
   std::uint32_t rank() const;   // of the device in the run
   std::uint32_t ranks() const;
+  /// Switches on the shortest way to `rank`: 0 for a die of the same package or a direct link, 1
+  /// for one tier, 3 for two.
+  std::uint32_t switches(std::uint32_t rank) const;
   emu::Time now() const;
   const Costs& costs() const;
   fabric::Memory& memory();
@@ -54,6 +59,12 @@ class Core {
   Await<PutOperation> give(std::uint32_t rank, fabric::Address to, fabric::Address from,
                            std::uint32_t bytes) {
     return Await<PutOperation>(*this, rank, Piece{to, from, bytes}, memory().has_rows(from));
+  }
+  /// A put and a word that tells of it: `value` is at `signal` no sooner than all bytes of this put
+  /// are visible, on every fabric. Of earlier puts it tells what a later put would (fence()).
+  Await<PutOperation> put_signal(std::uint32_t rank, fabric::Address to, fabric::Address from,
+                                 std::uint32_t bytes, fabric::Address signal, std::uint32_t value) {
+    return Await<PutOperation>(*this, rank, Piece{to, from, bytes}, signal, value);
   }
   /// Several pieces as one put: one issue, one acknowledgement. `pieces` lives until co_await
   /// returns.
@@ -85,20 +96,58 @@ class Core {
   }
   /// Whether that is so already; no time passes.
   bool has_left(const PutHandle& handle) const;
-  /// Earlier puts of this core are visible before later ones: an issue cost where the fabric orders
-  /// already, a quiet elsewhere.
+  /// Waits until the put is acknowledged: for kernels that use a source again only then.
+  Await<CompleteOperation> wait_complete(const PutHandle& handle) {
+    return Await<CompleteOperation>(*this, handle);
+  }
+  /// Earlier puts, stores and atomics of this core are visible before its later ones to the same
+  /// peer. Costs its issue where the fabric keeps that order anyway (order_kind WHOLE and an
+  /// order_scope other than NONE); elsewhere it waits as quiet() does. With order_scope QUEUE_PAIR
+  /// it is about the queue pair in use: what went through others needs a quiet(). It says nothing
+  /// of what other cores put: where order_scope is DEVICE_PAIR a barrier() carries their order
+  /// over, elsewhere each of them must have been quiet.
   Await<QuietOperation> fence();
-  /// All earlier puts of this core are acknowledged.
+  /// Earlier puts of this core are visible before later ones of any core of this device to the same
+  /// peer, once that core knows of the release: an issue cost where the fabric orders all puts
+  /// between two devices, a quiet elsewhere.
+  Await<QuietOperation> release();
+  /// All earlier puts of this core are acknowledged, to whichever peer. With ack_at VISIBLE all
+  /// their bytes are visible then, to everybody there. With RECEIVED they have arrived and will be:
+  /// this core's later puts to that peer come after them, but what another core or device tells the
+  /// peer may be seen before them, and so may a get.
   Await<QuietOperation> quiet();
+  /// From here on this kernel's puts, stores and atomics of this core go through queue pair `queue`
+  /// (modulo device.queue_pairs) instead of the one of its own number; cores may share one. Without
+  /// effect unless order_scope is QUEUE_PAIR.
+  void use_queue(std::uint32_t queue) { queue_ = queue; }
 
   // --- Local memory and cores ---
   Await<WaitOperation> wait_until(const Slots& slots, const Predicate& predicate,
                                   ExpectedWriter expected) {
     return Await<WaitOperation>(*this, slots, predicate, expected);
   }
+  /// Goes round `places`, beginning with `first`, until one is ready (wait_ready.h); gives it, by
+  /// bit.
+  Await<WaitReadyOperation> wait_any(std::span<const Place> places, ReadyTest test, emu::Time read,
+                                     const char* wants, ExpectedWriter expected,
+                                     std::uint32_t first = 0) {
+    return Await<WaitReadyOperation>(*this, WaitReadyOperation::Until::kAny, places, test, read,
+                                     wants, expected, first);
+  }
+  /// The same until all are.
+  Await<WaitReadyOperation> wait_all(std::span<const Place> places, ReadyTest test, emu::Time read,
+                                     const char* wants, ExpectedWriter expected) {
+    return Await<WaitReadyOperation>(*this, WaitReadyOperation::Until::kAll, places, test, read,
+                                     wants, expected);
+  }
   /// Copies within the device's memory (read and write traffic).
   Await<CopyOperation> copy(fabric::Address to, fabric::Address from, std::uint64_t bytes) {
     return Await<CopyOperation>(*this, to, from, bytes);
+  }
+  /// Several pieces as one copy: one fixed part, and their bytes one after the other. `pieces`
+  /// lives until co_await returns.
+  Await<CopyOperation> copy(std::span<const Piece> pieces) {
+    return Await<CopyOperation>(*this, pieces);
   }
   /// The same for a whole row of a row region whose source is given up afterwards: costs the time
   /// of a copy of `bytes`, and the host nothing.
@@ -115,6 +164,18 @@ class Core {
                                  costs().free_compute ? emu::Time{0} : duration);
   }
   Await<BarrierOperation> barrier();
+  /// The kernel ends and a further one of the same operation begins on the same cores: all meet,
+  /// then a launch passes.
+  Await<BarrierOperation> next_kernel();
+  /// The same where the host must read a result before it can launch: all meet, then a host
+  /// synchronisation and a launch pass.
+  Await<BarrierOperation> host_sync();
+  /// Adds to the 32-bit word at `address` of this device's memory, atomically among its cores;
+  /// gives what it held before. Cores that use one word at a time do not slow each other down.
+  /// Wakes no poll.
+  Await<FetchAddOperation> fetch_add(fabric::Address address, std::uint32_t value) {
+    return Await<FetchAddOperation>(*this, address, value);
+  }
 
   // --- Reading and writing local memory (no time passes). Programs reach memory through these, so
   // that every access is known for what it is. ---
@@ -122,17 +183,25 @@ class Core {
   /// written by this core.
   template <typename T>
   T load(fabric::Address address) {
+    note_read(address, sizeof(T), Verb::kLoad);
     return std::as_const(memory()).template load<T>(address);
   }
   /// The same for `count` elements in place; `address` is aligned for T.
   template <typename T>
   std::span<const T> array(fabric::Address address, std::uint64_t count) {
+    note_read(address, count * sizeof(T), Verb::kArray);
     return std::as_const(memory()).template array<T>(address, count);
   }
   /// Writes a value; the device's other cores see it at once.
   template <typename T>
   void write(fabric::Address address, const T& value) {
+    note_write(address, sizeof(T));
     memory().store(address, value);
+  }
+  /// The same for bytes as they are.
+  void write_bytes(fabric::Address address, std::span<const std::byte> bytes) {
+    note_write(address, bytes.size());
+    memory().write(address, bytes);
   }
   /// Polls, flags, checksums over bytes in flight: the true mix of old and new. Never an error.
   std::span<const std::byte> probe(fabric::Address address, std::uint64_t bytes);
@@ -142,15 +211,44 @@ class Core {
   void accept(fabric::Address address, std::uint64_t bytes);
   /// The contents are given up: memory returns to the host, a later read is an error.
   void discard(fabric::Address address, std::uint64_t bytes);
+  /// For helpers that reach memory themselves: tells --check that this core reads or writes a
+  /// range now.
+  void note_read(fabric::Address address, std::uint64_t bytes, Verb verb = Verb::kRow) {
+    note({.address = address,
+          .bytes = bytes,
+          .kind = CheckKind::kRead,
+          .detail = static_cast<std::uint8_t>(verb)});
+  }
+  void note_write(fabric::Address address, std::uint64_t bytes, Verb verb = Verb::kWrite) {
+    note({.address = address,
+          .bytes = bytes,
+          .kind = CheckKind::kWrite,
+          .detail = static_cast<std::uint8_t>(verb)});
+  }
+  /// The same for Memory::move_row.
+  void note_move(fabric::Address to, fabric::Address from);
 
   /// Names what the program does from here on, for traces. `name` is a literal. Costs nothing, in
   /// virtual time, and but a look at a pointer on the host when nothing is traced.
   void phase(const char* name);
 
   // --- For operations and the device ---
+  /// Keeps what the core did, if --check wants to know; fills in `at` and `core`.
+  void note(CheckRecord record) {
+    if (check_ == nullptr) return;
+    record.at = now();
+    record.core = static_cast<std::uint16_t>(index_);
+    check_->add(record);
+  }
+  bool is_checked() const { return check_ != nullptr; }
+  void keep_accesses(CheckLog* log) { check_ = log; }
   Timeline& timeline() { return timeline_; }
   std::uint32_t outstanding() const { return outstanding_; }
   void count_outstanding() { ++outstanding_; }
+  std::uint32_t queue() const { return queue_; }
+  std::uint16_t epoch() const { return epoch_; }
+  /// The core has waited for all its acknowledgements.
+  void begin_epoch() { ++epoch_; }
   std::vector<SlotReads>& slot_reads() { return slot_reads_; }
   /// Of each slot awaited, the packet that satisfied it, or kNoPacket; when causes are kept.
   std::vector<fabric::CausalKey>& slot_writers() { return slot_writers_; }
@@ -192,13 +290,18 @@ class Core {
   const std::vector<Phase>& phases() const { return phases_; }
 
  private:
+  void claim(fabric::Address address, std::uint64_t bytes, Verb verb);
+
   DeviceProcess& device_;
   std::uint32_t index_;
-  std::uint32_t outstanding_ = 0;
+  std::uint32_t outstanding_ = 0;  // puts that are not acknowledged
+  std::uint32_t queue_ = 0;
+  std::uint16_t epoch_ = 0;
   emu::Task root_;
   std::coroutine_handle<> program_;
   Operation* operation_ = nullptr;
   Timeline timeline_;
+  CheckLog* check_ = nullptr;
   std::vector<Phase> phases_;  // only when traced
   std::vector<SlotReads> slot_reads_;
   std::vector<fabric::CausalKey> slot_writers_;

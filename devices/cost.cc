@@ -10,6 +10,8 @@ std::string name_of(Cost cost, const std::vector<std::string>& link_classes) {
       return "what cannot be removed";
     case Cost::kLaunch:
       return "kernel launch";
+    case Cost::kHostSync:
+      return "host synchronisation";
     case Cost::kIssue:
       return "issue of puts";
     case Cost::kServiceCore:
@@ -30,6 +32,8 @@ std::string name_of(Cost cost, const std::vector<std::string>& link_classes) {
       return "polling";
     case Cost::kBarrier:
       return "core barriers";
+    case Cost::kLocalAtomic:
+      return "local atomics";
     case Cost::kCompute:
       return "computation";
     case Cost::kSelfLatency:
@@ -55,6 +59,9 @@ CostRemoval removal_of(Cost cost) {
       break;
     case Cost::kLaunch:
       set("device.launch_ns", "0");
+      break;
+    case Cost::kHostSync:
+      set("device.host_sync_ns", "0");
       break;
     case Cost::kIssue:
       set("device.issue_ns", "0");
@@ -86,6 +93,9 @@ CostRemoval removal_of(Cost cost) {
     case Cost::kBarrier:
       set("device.barrier_ns", "0");
       set("device.barrier_per_core_ns", "0");
+      break;
+    case Cost::kLocalAtomic:
+      set("device.local_atomic_ns", "0");
       break;
     case Cost::kCompute:
       removal.what_if.free_compute = true;  // also what no parameter scales

@@ -16,6 +16,7 @@ namespace orrery::devices {
 enum class Cost : std::uint8_t {
   kNone,         // what nothing can remove
   kLaunch,       // kernel launch
+  kHostSync,     // the host between two kernels
   kIssue,        // a core's own time per put, get or atomic
   kServiceCore,  // the service core's time per put
   kCoreStore,    // the rate at which a core streams stores into the fabric
@@ -25,7 +26,8 @@ enum class Cost : std::uint8_t {
   kCoreCopy,     // what one core reaches in local memory
   kMemory,       // the device's memory bandwidth
   kPoll,
-  kBarrier,  // a core barrier's own time, not the waiting for the last core
+  kBarrier,      // a core barrier's own time, not the waiting for the last core
+  kLocalAtomic,  // a core's fetch-and-add in local memory
   kCompute,
   kSelfLatency,  // a store to the device's own memory
   kLateStart,    // devices begin an operation at different times

@@ -13,10 +13,12 @@ struct Costs {
   explicit Costs(const Device& device, bool computes_at_once = false)
       : cores(device.cores()),
         launch(emu::from_ns(device.launch_ns())),
+        host_sync(emu::from_ns(device.host_sync_ns())),
         issue(emu::from_ns(device.issue_ns())),
         core_store(emu::Rate::from_gb_per_s(device.core_store_gb_per_s())),
         outstanding_stores(device.outstanding_stores()),
         fence(emu::from_ns(device.fence_ns())),
+        queue_pairs(device.queue_pairs() == 0 ? device.cores() : device.queue_pairs()),
         service_core_put(emu::from_ns(device.service_core_put_ns())),
         hbm(emu::Rate::from_gb_per_s(device.hbm_gb_per_s())),
         core_copy(emu::Rate::from_gb_per_s(device.core_copy_gb_per_s())),
@@ -25,9 +27,11 @@ struct Costs {
         poll(emu::from_ns(device.poll_ns())),
         barrier(emu::from_ns(device.barrier_ns())),
         barrier_per_core(emu::from_ns(device.barrier_per_core_ns())),
+        local_atomic(emu::from_ns(device.local_atomic_ns())),
         vector_pass(emu::from_ns(device.vector_pass_ns())),
         vector_elements_per_ns(device.vector_elements_per_ns()),
         scalar_step(emu::from_ns(device.scalar_step_ns())),
+        search_step(emu::from_ns(device.search_step_ns())),
         matrix_flop_per_ns(device.matrix_tflop_per_s() * 1e3 * device.matrix_efficiency()),
         free_compute(computes_at_once) {}
 
@@ -40,10 +44,12 @@ struct Costs {
 
   std::uint32_t cores;
   emu::Time launch;
+  emu::Time host_sync;
   emu::Time issue;
   emu::Rate core_store;
   std::uint32_t outstanding_stores;
   emu::Time fence;
+  std::uint32_t queue_pairs;
   emu::Time service_core_put;
   emu::Rate hbm;
   emu::Rate core_copy;
@@ -52,9 +58,11 @@ struct Costs {
   emu::Time poll;
   emu::Time barrier;
   emu::Time barrier_per_core;
+  emu::Time local_atomic;
   emu::Time vector_pass;
   double vector_elements_per_ns;
   emu::Time scalar_step;
+  emu::Time search_step;
   double matrix_flop_per_ns;
   bool free_compute;  // what cores compute takes no time; for what-if runs
 

@@ -18,6 +18,7 @@ struct Counters {
   std::uint64_t barriers = 0;
   std::uint64_t polls = 0;
   std::uint64_t bytes_put = 0;
+  std::uint64_t bytes_got = 0;
   std::array<std::uint64_t, kHopClasses> puts_by_hops{};
 
   void add(const Counters& other) {
@@ -30,6 +31,7 @@ struct Counters {
     barriers += other.barriers;
     polls += other.polls;
     bytes_put += other.bytes_put;
+    bytes_got += other.bytes_got;
     for (std::size_t i = 0; i < kHopClasses; ++i) puts_by_hops[i] += other.puts_by_hops[i];
   }
 };

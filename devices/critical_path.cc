@@ -11,6 +11,7 @@ namespace {
 
 enum Part : std::uint32_t {
   kLaunch,
+  kHostSync,
   kIssue,
   kSerialisation,
   kHopLatency,
@@ -22,6 +23,7 @@ enum Part : std::uint32_t {
   kPoll,
   kRemoteRead,
   kLocalCopy,
+  kLocalAtomic,
   kCompute,
   kPeerLate,
   kFirstQueueing,  // one per link class
@@ -32,6 +34,8 @@ Part part_of(Category category) {
   switch (category) {
     case Category::kLaunch:
       return kLaunch;
+    case Category::kHostSync:
+      return kHostSync;
     case Category::kIssue:
       return kIssue;
     case Category::kStoreWindow:
@@ -50,6 +54,8 @@ Part part_of(Category category) {
       return kRemoteRead;
     case Category::kLocalCopy:
       return kLocalCopy;
+    case Category::kLocalAtomic:
+      return kLocalAtomic;
     case Category::kCompute:
       return kCompute;
     case Category::kIdle:
@@ -206,10 +212,10 @@ std::vector<PathStep> gather_steps(const emu::ProcessGroup& processes,
 }  // namespace
 
 std::vector<std::string> part_names(const fabric::Topology& topology) {
-  std::vector<std::string> names = {"launch",       "issue",       "serialisation", "hop_latency",
-                                    "store_window", "fence_stall", "proxy_queue",   "barrier_wait",
-                                    "flag_wait",    "poll",        "remote_read",   "local_copy",
-                                    "compute",      "peer_late"};
+  std::vector<std::string> names = {"launch",       "host_sync",    "issue",       "serialisation",
+                                    "hop_latency",  "store_window", "fence_stall", "proxy_queue",
+                                    "barrier_wait", "flag_wait",    "poll",        "remote_read",
+                                    "local_copy",   "local_atomic", "compute",     "peer_late"};
   for (const std::string& link_class : topology.link_classes)
     names.push_back("queueing_" + link_class);
   return names;

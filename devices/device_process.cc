@@ -49,7 +49,18 @@ void DeviceProcess::handle(const emu::Event& event) {
     case fabric::kDelivery: {
       const auto& packet = event.as<fabric::Packet>();
       if (packet.kind == fabric::PacketKind::kGetRequest) {
+        if (check_log_ != nullptr) {
+          check_log_->add({.at = event.time,
+                           .address = packet.address,
+                           .bytes = packet.put_bytes,
+                           .peer = rank_at(packet.source),
+                           .core = packet.core,
+                           .kind = CheckKind::kServe,
+                           .detail = static_cast<std::uint8_t>(Verb::kGet)});
+        }
         port_.reply(packet, event.time);
+      } else if (packet.kind == fabric::PacketKind::kAck) {
+        acknowledged(packet);
       } else {
         visibility_.deliver(packet);
       }
@@ -58,14 +69,9 @@ void DeviceProcess::handle(const emu::Event& event) {
     case fabric::kBlockVisible:
       visibility_.block_due(event.as<fabric::Packet>());
       break;
-    case fabric::kAcknowledgement: {
-      const auto& packet = event.as<fabric::Packet>();
-      const std::uint32_t serial = port_.serial(packet.put);
-      const std::uint32_t core = port_.acknowledge(packet.put);
-      log(core, {.key = fabric::causal_key(node_, serial), .kind = fabric::CausalKind::kAck});
-      cores_[core].acknowledged(packet);
+    case fabric::kAcknowledgement:
+      acknowledged(event.as<fabric::Packet>());
       break;
-    }
     case kStreamKind:
       event.as<std::coroutine_handle<>>().resume();
       stream_.rethrow_if_failed();
@@ -122,6 +128,13 @@ void DeviceProcess::launch(const KernelCall& call, std::coroutine_handle<> strea
   program_ = call.program;
   log(kernel_cores_,
       {.amount = call.iteration, .other = call.operation, .kind = fabric::CausalKind::kKernel});
+  if (check_log_ != nullptr) {
+    check_log_->add({.at = shard_.now(),
+                     .other = call.iteration,
+                     .bytes = call.cores,
+                     .peer = check_log_->name(call.name),
+                     .kind = CheckKind::kKernel});
+  }
   for (std::uint32_t core = 0; core < kernel_cores_; ++core) {
     cores_[core].launch(program_(cores_[core]), kernel_.start);
   }
@@ -130,6 +143,7 @@ void DeviceProcess::launch(const KernelCall& call, std::coroutine_handle<> strea
 void DeviceProcess::core_finished(std::uint32_t core) {
   kernel_.last_core = core;
   log(core, {.kind = fabric::CausalKind::kEnd});
+  cores_[core].note({.kind = CheckKind::kEnd});
   if (++finished_cores_ < kernel_cores_) return;
   kernel_.end = shard_.now();
   for (std::uint32_t each = 0; each < kernel_cores_; ++each) {
@@ -167,18 +181,26 @@ void DeviceProcess::trace_unfinished(emu::Time now) {
 
 // --- Barrier, memory bandwidth, watches ---
 
-void DeviceProcess::arrive_at_barrier(std::uint32_t core) {
+void DeviceProcess::arrive_at_barrier(std::uint32_t core, Meeting meeting) {
   at_barrier_.push_back(core);
-  log(core, {.kind = fabric::CausalKind::kArrive});
+  log(core, {.kind = fabric::CausalKind::kArrive, .detail = static_cast<std::uint8_t>(meeting)});
   if (at_barrier_.size() < kernel_cores_) return;
-  ++counters_.barriers;
   const emu::Time now = shard_.now();
-  const emu::Time release = now + costs_.barrier + costs_.barrier_per_core * kernel_cores_;
+  emu::Time met = now;  // until here it is a barrier
+  if (meeting == Meeting::kBarrier) {
+    ++counters_.barriers;
+    met += costs_.barrier + costs_.barrier_per_core * kernel_cores_;
+  }
+  const emu::Time launched = meeting == Meeting::kHostSync ? met + costs_.host_sync : met;
+  const emu::Time release = meeting == Meeting::kBarrier ? met : launched + costs_.launch;
   Cause cause;
   cause.core = core;
   cause.time = now;
   for (const std::uint32_t each : at_barrier_) {
-    cores_[each].timeline().append(Category::kBarrierWait, release, cause);
+    Timeline& timeline = cores_[each].timeline();
+    timeline.append(Category::kBarrierWait, met, cause);
+    timeline.append(Category::kHostSync, launched);
+    timeline.append(Category::kLaunch, release);
     cores_[each].resume_at(release);
   }
   at_barrier_.clear();
@@ -225,12 +247,24 @@ void DeviceProcess::count_put(std::uint32_t rank, std::uint64_t bytes, fabric::P
     ++counters_.puts;
   }
   counters_.bytes_put += bytes;
-  const fabric::Fabric& fabric = network_.fabric();
-  kernel_.wire_bytes +=
-      bytes + (bytes + fabric.packet_bytes() - 1) / fabric.packet_bytes() * fabric.header_bytes();
+  count_wire(bytes);
   const int hops = network_.routing().switches(node_, ports_[rank]);
   ++counters_.puts_by_hops[std::min<std::size_t>(static_cast<std::size_t>(std::max(hops, 0)),
                                                  Counters::kHopClasses - 1)];
+}
+
+// The request travels as a header alone, the bytes as those of a put.
+void DeviceProcess::count_get(std::uint64_t bytes) {
+  ++counters_.gets;
+  counters_.bytes_got += bytes;
+  kernel_.wire_bytes += network_.fabric().header_bytes();
+  count_wire(bytes);
+}
+
+void DeviceProcess::count_wire(std::uint64_t bytes) {
+  const fabric::Fabric& fabric = network_.fabric();
+  kernel_.wire_bytes +=
+      bytes + (bytes + fabric.packet_bytes() - 1) / fabric.packet_bytes() * fabric.header_bytes();
 }
 
 // --- What arrives ---
@@ -239,6 +273,10 @@ void DeviceProcess::on_visible(const fabric::Packet& packet, fabric::Address add
                                std::uint32_t bytes) {
   read_log_.written(address, bytes);
   if (keeps_causes()) log_visible(packet, address, bytes);
+  if (check_log_ != nullptr) note_visible(packet, address, bytes);
+  if (packet.kind != fabric::PacketKind::kAtomicAdd && packet.put_bytes > kSmallWrite) {
+    check_claims(packet, address, bytes);
+  }
   if (bytes <= kSmallWrite) {
     last_writes_[address / kGranule] = {packet.source, packet.core, shard_.now()};
   }
@@ -255,6 +293,7 @@ void DeviceProcess::log_visible(const fabric::Packet& packet, fabric::Address ad
                                 std::uint32_t bytes) {
   const fabric::CausalKey key = fabric::causal_key(packet.source, packet.number);
   log(0, {.key = key, .kind = fabric::CausalKind::kVisible});
+  if (memory_.has_rows(address)) row_writers_[memory_.row_begin(address)] = key;
   if (bytes > kSmallWrite) return;
   for (fabric::Address word = address / kWord; word * kWord < address + bytes; ++word) {
     Writers& writers = writers_[word];
@@ -266,36 +305,102 @@ void DeviceProcess::log_visible(const fabric::Packet& packet, fabric::Address ad
   }
 }
 
+fabric::CausalKey DeviceProcess::latest_writer(fabric::Address address, std::uint32_t bytes) const {
+  if (!memory_.has_rows(address)) {
+    const Writers* writers = bytes <= kSmallWrite ? writers_of(address) : nullptr;
+    return writers == nullptr ? Core::kNoPacket : writers->writes[0].packet;
+  }
+  const fabric::CausalKey* writer = row_writers_.find(memory_.row_begin(address));
+  return writer == nullptr ? Core::kNoPacket : *writer;
+}
+
+void DeviceProcess::keep_accesses(std::uint64_t limit) {
+  check_log_ = std::make_unique<CheckLog>(limit);
+  for (Core& core : cores_) core.keep_accesses(check_log_.get());
+}
+
+void DeviceProcess::note_visible(const fabric::Packet& packet, fabric::Address address,
+                                 std::uint32_t bytes) {
+  const bool reply = packet.kind == fabric::PacketKind::kGetReply;
+  check_log_->add({.at = shard_.now(),
+                   .address = address,
+                   .other = put_identity(packet),
+                   .bytes = bytes,
+                   .peer = rank_at(packet.source),
+                   .core = packet.core,
+                   .kind = CheckKind::kVisible,
+                   .detail = static_cast<std::uint8_t>((packet.first ? CheckRecord::kFirst : 0) |
+                                                       (reply ? CheckRecord::kGetReply : 0))});
+}
+
+// Neighbours as one.
+void DeviceProcess::note_host_writes(
+    const std::vector<std::pair<fabric::Address, std::uint64_t>>& ranges) {
+  for (std::size_t i = 0; i < ranges.size();) {
+    auto [address, bytes] = ranges[i++];
+    while (i < ranges.size() && ranges[i].first == address + bytes) bytes += ranges[i++].second;
+    // What --payload control does not carry stands for itself.
+    if (memory_.has_rows(address)) {
+      const fabric::Address row = memory_.row_begin(address);
+      const std::uint64_t length = memory_.row_bytes(address);
+      if (memory_.carried(row, length) < length) {
+        address = row;
+        bytes = length;
+      }
+    }
+    check_log_->add({.at = shard_.now(),
+                     .address = address,
+                     .bytes = bytes,
+                     .kind = CheckKind::kHostWrite,
+                     .detail = static_cast<std::uint8_t>(Verb::kHost)});
+  }
+}
+
 void DeviceProcess::on_complete(const fabric::Packet& packet) {
   if (shard_.trace() != nullptr) {
     shard_.trace()->on_message(node_, origin_of(packet), packet.put_bytes, shard_.now());
   }
-  if (packet.kind == fabric::PacketKind::kGetReply) {
-    cores_[packet.put].replied(packet);
-    return;
-  }
-  if (packet.kind != fabric::PacketKind::kPut || packet.put_bytes <= kSmallWrite) return;
-  // Of a put of several pieces only the last fragment is checked.
-  const fabric::Address address =
-      packet.contiguous ? packet.address - packet.offset : packet.address;
-  const std::uint32_t bytes = packet.contiguous ? packet.put_bytes : packet.bytes;
-  const auto torn = memory_.has_rows(address)
-                        ? read_log_.completed_in_row(memory_.row_begin(address), address, bytes,
-                                                     packet, shard_.now())
-                        : read_log_.completed(address, bytes, packet, shard_.now());
+  if (packet.kind == fabric::PacketKind::kGetReply) cores_[packet.put].replied(packet);
+  if (!torn_puts_.empty()) torn_puts_.erase(fabric::causal_key(packet.source, packet.put));
+}
+
+// Nobody may have said of these bytes that they were complete while they were on their way.
+void DeviceProcess::check_claims(const fabric::Packet& packet, fabric::Address address,
+                                 std::uint32_t bytes) {
+  const auto torn =
+      memory_.has_rows(address)
+          ? read_log_.shown_in_row(memory_.row_begin(address), address, bytes, packet, shard_.now())
+          : read_log_.shown(address, bytes, packet, shard_.now());
   if (!torn) return;
+  if (!torn_puts_.insert(fabric::causal_key(packet.source, packet.put)).second) return;
   ++torn_read_count_;
   if (torn_reads_.size() < kTornReadsKept) torn_reads_.push_back(*torn);
 }
 
 void DeviceProcess::on_acknowledge(const fabric::Packet& packet) {
   if (packet.kind == fabric::PacketKind::kGetReply) return;
+  const std::uint32_t ack_bytes = network_.fabric().ack_bytes();
+  if (ack_bytes > 0) {
+    port_.send_acknowledgement(packet, ack_bytes, shard_.now());
+    return;
+  }
   const emu::Time latency = packet.path_latency;
   fabric::Packet& acknowledgement =
       shard_.schedule(node_, packet.source, shard_.now() + latency, fabric::kAcknowledgement)
           .as<fabric::Packet>();
   acknowledgement = packet;
   acknowledgement.journey.latency += latency;
+}
+
+void DeviceProcess::acknowledged(const fabric::Packet& packet) {
+  const std::uint32_t serial = port_.serial(packet.put);
+  const std::uint32_t core = port_.acknowledge(packet.put);
+  log(core, {.key = fabric::causal_key(node_, serial),
+             .amount = packet.kind == fabric::PacketKind::kAck
+                           ? fabric::causal_key(packet.source, packet.number)
+                           : 0,
+             .kind = fabric::CausalKind::kAck});
+  cores_[core].acknowledged(packet);
 }
 
 std::vector<std::string> DeviceProcess::waiting() const {

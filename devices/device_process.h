@@ -6,9 +6,13 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
+#include "devices/check_log.h"
 #include "devices/core.h"
 #include "devices/costs.h"
 #include "devices/counters.h"
@@ -31,7 +35,7 @@ struct KernelRecord {
   emu::Time start = 0;  // launch
   emu::Time end = 0;    // its last core's end
   std::uint32_t last_core = 0;
-  std::uint64_t wire_bytes = 0;  // put by the kernel's cores, packet headers included
+  std::uint64_t wire_bytes = 0;  // put and got by the kernel's cores, packet headers included
   std::vector<Timeline> timelines;
 };
 
@@ -102,12 +106,25 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   const std::vector<fabric::TornRead>& torn_reads() const { return torn_reads_; }
   std::uint64_t torn_read_count() const { return torn_read_count_; }
 
+  // --- Faults ---
+  /// The device's `number`-th put from now on, flags and atomics counted, is never sent: as if its
+  /// program had forgotten it.
+  void lose_put(std::uint64_t number) { puts_to_loss_ = number; }
+  bool has_lost_put() const { return has_lost_put_; }
+
   // --- For the cores ---
+  /// Counts a put that is issued now; true if that is the one to lose.
+  bool loses_put() {
+    if (puts_to_loss_ == 0 || --puts_to_loss_ > 0) return false;
+    has_lost_put_ = true;
+    return true;
+  }
   void add_watch(std::uint32_t core, fabric::Address first, fabric::Address last);
   void remove_watch(std::uint32_t core);
-  void arrive_at_barrier(std::uint32_t core);
+  void arrive_at_barrier(std::uint32_t core, Meeting meeting);
   void core_finished(std::uint32_t core);
   void count_put(std::uint32_t rank, std::uint64_t bytes, fabric::PacketKind kind, bool immediate);
+  void count_get(std::uint64_t bytes);
   /// Takes `bytes` of the device's shared memory bandwidth from `now`; returns when they are
   /// through.
   emu::Time take_hbm(emu::Time now, std::uint64_t bytes);
@@ -134,6 +151,9 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   const Writers* writers_of(fabric::Address address) const {
     return writers_.find(address / kWord);
   }
+  /// The packet that wrote last into the row, or the word, at `address`; Core::kNoPacket if there
+  /// is none or no causes are kept.
+  fabric::CausalKey latest_writer(fabric::Address address, std::uint32_t bytes) const;
   std::string last_writer(fabric::Address address) const;
   /// The message of a packet that arrived here, for traces. The answer to a get counts as sent by
   /// the core that asked.
@@ -148,6 +168,21 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   }
   const std::vector<std::uint32_t>& at_barrier() const { return at_barrier_; }
 
+  /// From here on keeps at most `limit` accesses to memory, for --check.
+  void keep_accesses(std::uint64_t limit);
+  /// What was kept; null if nothing is.
+  CheckLog* check_log() { return check_log_.get(); }
+  /// Calls `write`, which writes to memory for the host, while no kernel runs.
+  template <typename Write>
+  void as_host(Write&& write) {
+    if (check_log_ == nullptr) return write();
+    std::vector<std::pair<fabric::Address, std::uint64_t>> ranges;
+    memory_.report_writes(&ranges);
+    write();
+    memory_.report_writes(nullptr);
+    note_host_writes(ranges);
+  }
+
   /// Traces the kernel that hangs, as far as it came, until `now`; nothing if none runs.
   void trace_unfinished(emu::Time now);
 
@@ -155,7 +190,10 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   std::vector<std::string> waiting() const;
 
  private:
+  void count_wire(std::uint64_t bytes);
   void log_visible(const fabric::Packet& packet, fabric::Address address, std::uint32_t bytes);
+  void note_visible(const fabric::Packet& packet, fabric::Address address, std::uint32_t bytes);
+  void note_host_writes(const std::vector<std::pair<fabric::Address, std::uint64_t>>& ranges);
   void trace_kernel(emu::TraceSink& trace, emu::Time end) const;
   void launch(const KernelCall& call, std::coroutine_handle<> stream);
   void wake_stream(std::coroutine_handle<> stream, emu::Time delay);
@@ -163,6 +201,8 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
                   std::uint32_t bytes) override;
   void on_complete(const fabric::Packet& packet) override;
   void on_acknowledge(const fabric::Packet& packet) override;
+  void acknowledged(const fabric::Packet& packet);
+  void check_claims(const fabric::Packet& packet, fabric::Address address, std::uint32_t bytes);
 
   static constexpr fabric::Address kWord = 4;
 
@@ -194,8 +234,9 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   std::vector<Watch> watches_;
   fabric::Address watched_first_ = ~fabric::Address{0};
   fabric::Address watched_last_ = 0;
-  emu::FlatMap<LastWrite> last_writes_;  // small writes only, by 32-byte granule
-  emu::FlatMap<Writers> writers_;        // the same by word, when causes are kept
+  emu::FlatMap<LastWrite> last_writes_;          // small writes only, by 32-byte granule
+  emu::FlatMap<Writers> writers_;                // the same by word, when causes are kept
+  emu::FlatMap<fabric::CausalKey> row_writers_;  // of larger writes, by row, when causes are kept
 
   std::vector<std::uint32_t> at_barrier_;
   std::uint32_t kernel_cores_ = 0;
@@ -206,8 +247,12 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   emu::Task stream_;
   std::coroutine_handle<> stream_handle_;
   std::deque<KernelRecord> records_;
+  std::unique_ptr<CheckLog> check_log_;
   std::vector<fabric::TornRead> torn_reads_;
   std::uint64_t torn_read_count_ = 0;
+  std::uint64_t puts_to_loss_ = 0;  // 0: none will be lost
+  bool has_lost_put_ = false;
+  std::unordered_set<std::uint64_t> torn_puts_;  // on their way: each is reported once
 };
 
 }  // namespace orrery::devices

@@ -19,8 +19,22 @@ std::uint32_t StorePort::channels(const Fabric& fabric, const Costs& costs) {
     case Fabric::DEVICE_PAIR:
       return 1;
     case Fabric::CORE_PAIR:
-    case Fabric::QUEUE_PAIR:
       return costs.cores;
+    case Fabric::QUEUE_PAIR:
+      return costs.queue_pairs;
+  }
+  return 0;
+}
+
+std::uint16_t StorePort::channel_of(const StoreRequest& request) const {
+  switch (scope_) {
+    case Fabric::CORE_PAIR:
+      return static_cast<std::uint16_t>(request.core);
+    case Fabric::QUEUE_PAIR:
+      return static_cast<std::uint16_t>(request.queue % channels_);
+    case Fabric::NONE:
+    case Fabric::DEVICE_PAIR:
+      break;
   }
   return 0;
 }
@@ -54,7 +68,7 @@ std::uint32_t StorePort::acquire() {
 void StorePort::check_carried(const StoreRequest& request, const Piece& piece) const {
   const std::uint64_t expected = memory_.carried(piece.to, piece.bytes);
   if ((request.give && memory_.carried(piece.from, piece.bytes) != expected) ||
-      (!request.immediate.empty() && expected != piece.bytes)) {
+      (!request.immediate.empty() && !request.signal && expected != piece.bytes)) {
     throw emu::InvariantError(
         "a put to bytes of a row that --payload control does not carry, or of other ones");
   }
@@ -64,10 +78,12 @@ PutHandle StorePort::submit(const StoreRequest& request, emu::Time start) {
   const std::uint32_t number = acquire();
   Put& put = puts_[number];
   put.pieces.assign(request.pieces.begin(), request.pieces.end());
-  put.has_immediate = !request.immediate.empty();
+  put.signal = request.signal;
+  const auto pieces = static_cast<std::uint32_t>(request.pieces.size());
+  put.immediate_from = request.immediate.empty() ? pieces : request.signal ? pieces - 1 : 0;
   put.given = request.give ? memory_.take_row(request.pieces[0].from) : nullptr;
   for (const Piece& piece : request.pieces) check_carried(request, piece);
-  if (put.has_immediate) {
+  if (!request.immediate.empty()) {
     std::memcpy(put.immediate.data(), request.immediate.data(), request.immediate.size());
   }
   put.piece = 0;
@@ -83,12 +99,12 @@ PutHandle StorePort::submit(const StoreRequest& request, emu::Time start) {
   head.kind = request.kind;
   head.core = static_cast<std::uint16_t>(request.core);
   head.issued = request.issued;
-  head.contiguous = request.pieces.size() == 1;
+  head.epoch = request.epoch;
   for (const Piece& piece : request.pieces) head.put_bytes += piece.bytes;
   if (head.put_bytes == 0) throw emu::InvariantError("a put of no bytes");
   if (channels_ > 0) {
     head.ordered = true;
-    head.channel = static_cast<std::uint16_t>(scope_ == Fabric::DEVICE_PAIR ? 0 : request.core);
+    head.channel = channel_of(request);
     head.sequence = sequences_[std::size_t{request.destination_rank} * channels_ + head.channel]++;
   } else {
     head.sequence = unordered_sequence_++;
@@ -110,7 +126,7 @@ PutHandle StorePort::submit(const StoreRequest& request, emu::Time start) {
   if (fabric::CausalLog* log = network_.causal_log()) {
     log->add(node_, {.at = request.issued,
                      .key = fabric::causal_key(node_, serial(number)),
-                     .amount = head.put_bytes,
+                     .amount = head.put_bytes | (std::uint64_t{head.channel} << 32),
                      .other = request.destination,
                      .core = head.core,
                      .kind = fabric::CausalKind::kPut});
@@ -122,7 +138,8 @@ void StorePort::reply(const Packet& request, emu::Time now) {
   const std::uint32_t number = acquire();
   Put& put = puts_[number];
   put.pieces.assign(1, Piece{request.payload, request.address, request.put_bytes});
-  put.has_immediate = false;
+  put.signal = false;
+  put.immediate_from = 1;
   put.given = nullptr;
   put.piece = 0;
   put.offset = 0;
@@ -181,6 +198,28 @@ void StorePort::request(fabric::NodeId destination, std::uint32_t core, fabric::
                      .kind = fabric::CausalKind::kGet});
   }
   network_.inject(start, packet);
+}
+
+void StorePort::send_acknowledgement(const Packet& packet, std::uint32_t bytes, emu::Time now) {
+  Packet back;
+  back.source = node_;
+  back.destination = packet.source;
+  back.put = packet.put;
+  back.bytes = bytes;
+  back.put_bytes = packet.put_bytes;
+  back.core = packet.core;
+  back.kind = PacketKind::kAck;
+  back.issued = packet.issued;
+  back.journey = packet.journey;
+  back.choice = network_.choice(node_, packet.source, choices_++);
+  back.number = packets_++;
+  if (fabric::CausalLog* log = network_.causal_log()) {
+    log->add(node_, {.at = now,
+                     .key = fabric::causal_key(node_, back.number),
+                     .amount = fabric::causal_key(packet.source, packet.number),
+                     .kind = fabric::CausalKind::kAckLeave});
+  }
+  network_.inject(now, back);
 }
 
 // Cuts at the destination's block borders, so that no atomic block is spread over two packets.
@@ -242,7 +281,7 @@ void StorePort::inject(std::uint32_t number, emu::Time now) {
 
 // The bytes of a packet, as far as its destination has them.
 std::span<const std::byte> StorePort::source_of(const Put& put, const Packet& packet) {
-  if (put.has_immediate) return {put.immediate.data() + put.offset, packet.bytes};
+  if (put.piece >= put.immediate_from) return {put.immediate.data() + put.offset, packet.bytes};
   const fabric::Address from = put.pieces[put.piece].from + put.offset;
   const fabric::Memory& memory = memory_;
   if (memory.carried(packet.address, packet.bytes) == packet.bytes) {
@@ -266,6 +305,7 @@ void StorePort::send_next(std::uint32_t number, emu::Time now) {
   packet.bytes = bytes;
   packet.offset = put.bytes;
   packet.first = put.packets == 0;
+  packet.signal = put.signal && put.piece + 1 == put.pieces.size();
   packet.number = packets_++;
   packet.choice =
       network_.choice(node_, packet.destination,
@@ -287,7 +327,8 @@ void StorePort::send_next(std::uint32_t number, emu::Time now) {
                      .key = fabric::causal_key(node_, packet.number),
                      .amount = bytes,
                      .other = serial(number),
-                     .kind = fabric::CausalKind::kLeave});
+                     .kind = fabric::CausalKind::kLeave,
+                     .detail = static_cast<std::uint8_t>(packet.signal ? 1 : 0)});
   }
   ++put.packets;
   put.bytes += bytes;
@@ -302,6 +343,7 @@ void StorePort::send_next(std::uint32_t number, emu::Time now) {
 
 std::uint32_t StorePort::acknowledge(std::uint32_t number) {
   free_.push_back(number);
+  puts_[number].serial = 0;  // its handles know by this that it is over
   return puts_[number].head.core;
 }
 

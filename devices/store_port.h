@@ -32,7 +32,8 @@ struct PutHandle {
   std::uint32_t number = 0;        // for the port
 };
 
-/// A request to the port. `immediate` data, if any, was taken at issue and needs no source.
+/// A request to the port. `immediate` data, if any, was taken at issue and needs no source: it is
+/// the whole put, or, of a put with a signal, its last piece.
 struct StoreRequest {
   fabric::NodeId destination = 0;
   std::uint32_t destination_rank = 0;
@@ -41,6 +42,9 @@ struct StoreRequest {
   std::span<const Piece> pieces;
   std::span<const std::byte> immediate;  // at most kMaxImmediate
   bool give = false;                     // the one piece is a row whose source is given up now
+  bool signal = false;                   // the last piece is a signal for all others
+  std::uint32_t queue = 0;               // queue pair, where those keep order
+  std::uint16_t epoch = 0;               // fences and quiets of the core so far that waited
   emu::Time issued = 0;                  // the core began to issue
   static constexpr std::size_t kMaxImmediate = 64;
 };
@@ -80,22 +84,32 @@ class StorePort {
     return put.serial != handle.serial || put.piece == put.pieces.size();
   }
 
+  bool is_acknowledged(const PutHandle& handle) const {
+    return handle.serial == 0 || puts_[handle.number].serial != handle.serial;
+  }
+
   /// The put's number among all of this device, as the causal log knows it.
   std::uint32_t serial(std::uint32_t number) const {
     return static_cast<std::uint32_t>(puts_[number].serial);
   }
+  /// What all packets of a put share, right after its submit().
+  const fabric::Packet& head(const PutHandle& handle) const { return puts_[handle.number].head; }
   /// The put's core, after which the put is forgotten.
   std::uint32_t acknowledge(std::uint32_t number);
 
   /// Channels that a source device has, by the fabric's order scope.
   static std::uint32_t channels(const fabric::Fabric& fabric, const Costs& costs);
 
+  /// Sends an acknowledgement of the put that `packet` completes: a packet of its own.
+  void send_acknowledgement(const fabric::Packet& packet, std::uint32_t bytes, emu::Time now);
+
  private:
   struct Put {
     fabric::Packet head;  // what all its packets share
     std::vector<Piece> pieces;
     std::array<std::byte, StoreRequest::kMaxImmediate> immediate;
-    bool has_immediate;
+    std::uint32_t immediate_from;  // the first piece that is immediate
+    bool signal;
     emu::Buffer* given = nullptr;  // the source, if it was given up
     std::uint32_t piece;           // next packet: its piece and its offset there
     std::uint32_t offset;
@@ -109,6 +123,7 @@ class StorePort {
   };
 
   std::uint32_t acquire();
+  std::uint16_t channel_of(const StoreRequest& request) const;
   std::uint32_t next_packet_bytes(const Put& put) const;
   emu::Time stream(std::uint32_t number, Pipe& pipe, emu::Time start);
   void check_carried(const StoreRequest& request, const Piece& piece) const;

@@ -6,6 +6,8 @@ std::string_view name_of(Category category) {
   switch (category) {
     case Category::kLaunch:
       return "launch";
+    case Category::kHostSync:
+      return "host_sync";
     case Category::kIssue:
       return "issue";
     case Category::kStoreWindow:
@@ -24,6 +26,8 @@ std::string_view name_of(Category category) {
       return "remote_read";
     case Category::kLocalCopy:
       return "local_copy";
+    case Category::kLocalAtomic:
+      return "local_atomic";
     case Category::kCompute:
       return "compute";
     case Category::kIdle:

@@ -12,7 +12,8 @@
 namespace orrery::devices {
 
 enum class Category : std::uint8_t {
-  kLaunch,
+  kLaunch,    // of the kernel, or of a further one of the same operation
+  kHostSync,  // the host reads a result before it launches what follows
   kIssue,
   kStoreWindow,  // all of the core's outstanding stores are on their way
   kSourceWait,   // the source of a put is still being read
@@ -22,6 +23,7 @@ enum class Category : std::uint8_t {
   kPoll,         // from visibility to the end of the sweep that saw it
   kRemoteRead,   // get
   kLocalCopy,
+  kLocalAtomic,
   kCompute,
   kIdle,  // the program ended before its kernel did
   kHang,  // waits when the run ends; only in traces

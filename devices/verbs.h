@@ -41,6 +41,22 @@ class LocalOperation : public Operation {
   PutHandle handle_;
 };
 
+/// Waits until one put is acknowledged.
+class CompleteOperation : public Operation {
+ public:
+  explicit CompleteOperation(const PutHandle& handle) : handle_(handle) {}
+  bool begin(Core& core) override;
+  void on_acknowledge(Core& core, const fabric::Packet& packet) override;
+  std::string describe(const Core&) const override { return "waits for a put's acknowledgement"; }
+  void result() const {}
+
+ private:
+  bool is_over(Core& core) const;
+
+  PutHandle handle_;
+  bool resumed_ = false;
+};
+
 /// Issues a put, a flag store or an atomic: waits for room in the window of outstanding stores,
 /// pays the issue cost, hands over to the store port.
 class PutOperation : public Operation {
@@ -57,6 +73,15 @@ class PutOperation : public Operation {
         piece_{to, 0, static_cast<std::uint32_t>(data.size())} {
     std::memcpy(immediate_.data(), data.data(), data.size());
   }
+  /// A put with a signal.
+  PutOperation(std::uint32_t rank, const Piece& piece, fabric::Address signal, std::uint32_t value)
+      : rank_(rank),
+        immediate_bytes_(sizeof(value)),
+        signal_(true),
+        piece_(piece),
+        signal_piece_{signal, 0, sizeof(value)} {
+    std::memcpy(immediate_.data(), &value, sizeof(value));
+  }
   bool begin(Core& core) override;
   void on_acknowledge(Core& core, const fabric::Packet& packet) override;
   std::string describe(const Core& core) const override;
@@ -64,13 +89,17 @@ class PutOperation : public Operation {
 
  private:
   bool start(Core& core);
+  static std::uint64_t bytes_of(std::span<const Piece> pieces);
+  void note_put(Core& core, std::span<const Piece> pieces) const;
 
   std::uint32_t rank_;
   fabric::PacketKind kind_ = fabric::PacketKind::kPut;
   std::uint32_t immediate_bytes_ = 0;
   bool started_ = false;
   bool give_ = false;
+  bool signal_ = false;
   Piece piece_{};
+  Piece signal_piece_{};
   std::span<const Piece> pieces_;  // empty: the one piece_
   PutHandle handle_;
   std::array<std::byte, StoreRequest::kMaxImmediate> immediate_;
@@ -117,6 +146,9 @@ class CopyOperation : public Operation {
  public:
   CopyOperation(fabric::Address to, fabric::Address from, std::uint64_t bytes, bool move = false)
       : to_(to), from_(from), bytes_(bytes), move_(move) {}
+  explicit CopyOperation(std::span<const Piece> pieces) : pieces_(pieces) {
+    for (const Piece& piece : pieces) bytes_ += piece.bytes;
+  }
   bool begin(Core& core) override;
   bool advance(Core& core) override;
   std::string describe(const Core&) const override { return "copying"; }
@@ -124,21 +156,52 @@ class CopyOperation : public Operation {
 
  private:
   void next_chunk(Core& core, emu::Time start);
+  void copy_pieces(Core& core);
 
-  fabric::Address to_;
-  fabric::Address from_;
-  std::uint64_t bytes_;
-  bool move_;
+  fabric::Address to_ = 0;
+  fabric::Address from_ = 0;
+  std::uint64_t bytes_ = 0;
+  bool move_ = false;
+  std::span<const Piece> pieces_;  // empty: the one from from_ to to_
+  std::size_t piece_ = 0;          // the next of them, and its bytes that are copied
+  std::uint32_t offset_ = 0;
   std::uint64_t done_ = 0;
   std::uint32_t chunk_ = 0;
+};
+
+/// Where all cores of a kernel meet, and what passes until they go on.
+enum class Meeting : std::uint8_t {
+  kBarrier,     // the core barrier
+  kNextKernel,  // the kernel ends and a further one of the operation is launched
+  kHostSync,    // the same, and the host waits for the first and reads its result in between
 };
 
 /// Meets all other cores of the kernel.
 class BarrierOperation : public Operation {
  public:
+  explicit BarrierOperation(Meeting meeting) : meeting_(meeting) {}
   bool begin(Core& core) override;
   std::string describe(const Core& core) const override;
   void result() const {}
+
+ private:
+  Meeting meeting_;
+};
+
+/// Adds to a 32-bit word of the device's own memory.
+class FetchAddOperation : public Operation {
+ public:
+  FetchAddOperation(fabric::Address address, std::uint32_t value)
+      : address_(address), value_(value) {}
+  bool begin(Core& core) override;
+  bool advance(Core& core) override;
+  std::string describe(const Core&) const override { return "in an atomic on local memory"; }
+  std::uint32_t result() const { return before_; }
+
+ private:
+  fabric::Address address_;
+  std::uint32_t value_;
+  std::uint32_t before_ = 0;
 };
 
 }  // namespace orrery::devices

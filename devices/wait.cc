@@ -30,8 +30,25 @@ Predicate word_differs(std::uint32_t value) {
 }
 Predicate word_at_least(std::uint32_t value) {
   return {[](const std::byte* slot, std::uint64_t least) { return word(slot) >= least; }, value,
-          "word of at least"};
+          "word of at least", true};
 }
+
+namespace {
+// A slot as its predicate takes it: words, each as a number. Bytes beyond a whole word are left
+// out.
+std::string words_at(const fabric::Memory& memory, fabric::Address address, std::uint32_t width) {
+  constexpr std::uint32_t kMostWords = 8;
+  const std::uint32_t words = std::clamp<std::uint32_t>(width / 4, 1, kMostWords);
+  std::string out;
+  for (std::uint32_t i = 0; i < words; ++i) {
+    std::uint32_t value = 0;
+    const auto held = memory.view(address + 4 * i, std::min<std::uint32_t>(width, 4));
+    std::memcpy(&value, held.data(), held.size());
+    out += fmt::format("{}{:#x}", i == 0 ? "" : " ", value);
+  }
+  return out;
+}
+}  // namespace
 
 bool WaitOperation::satisfied(Core& core, std::uint32_t slot) const {
   if (slot < 64 && ((slots_.skip >> slot) & 1) != 0) return true;
@@ -131,6 +148,7 @@ bool WaitOperation::advance(Core& core) {
   core.device().remove_watch(core.index());
   core.device().counters().polls += static_cast<std::uint64_t>(scheduled_ + 1) * slots_.count;
   log(core);
+  if (core.is_checked()) note_slots(core);
   if (caused_) core.timeline().append(Category::kFlagWait, cause_.time, cause_);
   core.timeline().append(Category::kPoll, core.now());
   if (caused_) core.device().trace_wait_end(core.index(), woken_by_, cause_.time);
@@ -151,6 +169,16 @@ fabric::CausalKey WaitOperation::earlier_writer(Core& core, std::uint32_t slot) 
     writer = writers->writes[i].packet;
   }
   return writer;
+}
+
+void WaitOperation::note_slots(Core& core) const {
+  for (std::uint32_t slot = 0; slot < slots_.count; ++slot) {
+    if (slot < 64 && ((slots_.skip >> slot) & 1) != 0) continue;
+    core.note({.address = slots_.base + slot * slots_.stride,
+               .bytes = slots_.width,
+               .kind = CheckKind::kWait,
+               .detail = predicate_.more_satisfies ? CheckRecord::kGrows : std::uint8_t{0}});
+  }
 }
 
 void WaitOperation::log(Core& core) const {
@@ -175,15 +203,11 @@ std::string WaitOperation::describe(const Core& core) const {
     if (satisfied(self, slot)) continue;
     if (++missing > 1) continue;
     const fabric::Address address = slots_.base + slot * slots_.stride;
-    std::string held;
-    for (const std::byte byte :
-         self.memory().view(address, std::min<std::uint32_t>(slots_.width, 32))) {
-      held += fmt::format("{:02x}", static_cast<unsigned>(byte));
-    }
     out = fmt::format(
-        "polls address {:#x} (slot {} of {}): holds 0x{}, wants {}{}; last writer: {}; "
+        "polls address {:#x} (slot {} of {}): holds {}, wants {}{}; last writer: {}; "
         "expected writer: {}",
-        address, slot, slots_.count, held, predicate_.wants,
+        address, slot, slots_.count, words_at(self.memory(), address, slots_.width),
+        predicate_.wants,
         predicate_.argument != 0 ? fmt::format(" {:#x}", predicate_.argument) : "",
         self.device().last_writer(address), expected_(slot));
   }

@@ -30,6 +30,7 @@ struct Predicate {
   bool (*test)(const std::byte* slot, std::uint64_t argument);
   std::uint64_t argument = 0;
   const char* wants = "";
+  bool more_satisfies = false;  // so does any later value of a flag that only grows
 };
 
 /// 32-bit word equal to / not equal to / at least the argument.
@@ -90,6 +91,7 @@ class WaitOperation : public Operation {
   bool seen_by_last_sweep(Core& core) const;
   void schedule_end(Core& core);
   void log(Core& core) const;
+  void note_slots(Core& core) const;
   fabric::CausalKey earlier_writer(Core& core, std::uint32_t slot) const;
 
   Slots slots_;

@@ -133,6 +133,8 @@ class Setter {
                                       : "field"));
     }
     message.GetReflection()->ClearField(&message, &field);
+    // Enumerations may have a NONE of their own.
+    if (value_ == "none" && field.cpp_type() != FieldDescriptor::CPPTYPE_ENUM) return;
     for (const std::string& part : split(value_, ','))
       set_scalar({message, field, Slot::kAppend}, part);
   }

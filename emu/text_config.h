@@ -20,7 +20,8 @@ void parse_text(const std::string& text, const std::string& name,
 
 /// Sets the scalar or enum at dotted `field` (e.g. "fabric.atomic_block_bytes",
 /// "fabric.clos.planes", repeated elements as "fabric.full_mesh.links.0.latency_ns") to `value` as
-/// typed. `where` names the origin in errors (e.g. "--set"). An unknown field's error lists the
+/// typed. A list of scalars is set as a whole by values with commas between them, or emptied by
+/// "none". `where` names the origin in errors (e.g. "--set"). An unknown field's error lists the
 /// known ones; a wrong value's error the type, range or enum names. Enum names are taken in any
 /// case.
 void set_field(google::protobuf::Message& message, const std::string& field,

@@ -27,12 +27,16 @@ enum class CausalKind : std::uint8_t {
   kVisible,  // bytes of a packet became visible: key packet
   kKernel,   // a kernel starts: other operation, amount iteration, core number of cores
   kSpend,    // a core spends time alone: core, detail cost, amount duration
-  kPut,      // a core begins to issue: core, key put, other destination, amount bytes
-  kLeave,    // a packet leaves the core's pipe: key packet, other number of the put, amount bytes
-  kAck,      // a put's acknowledgement is back: core, key put
-  kSlot,     // a slot that the following kWait waited for: other slot, key packet that wrote it
-  kWait,     // a wait for slots ended: core, other slots, amount time of one sweep
-  kArrive,   // a core is at the core barrier: core
+  kPut,    // a core begins to issue: core, key put, other destination, amount bytes | channel << 32
+  kLeave,  // a packet leaves the core's pipe: key packet, other number of the put, amount bytes,
+           // detail 1: a signal
+  kAckLeave,  // an acknowledgement that is a packet begins its way: key packet, amount key of a
+              // packet of the put
+  kAck,   // a put's acknowledgement is back: core, key put, amount key of its packet if it is one
+  kSlot,  // a slot that the following kWait waited for: other slot, key packet that wrote it
+  kWait,  // a wait for slots ended: core, other slots, amount time of one sweep, detail 1: for any
+  kAckWait,  // a core waited for one put's acknowledgement: core, key put
+  kArrive,   // a core is where all cores meet: core, detail what for
   kCopy,     // a chunk of a local copy begins: core, other bytes, amount traffic, detail 1: first
   kSourceWait,  // a put's source may be reused: core, key put
   kQuiet,       // all puts of a core are acknowledged: core

@@ -49,6 +49,8 @@ class Memory {
   /// `bytes` at `address` for writing: commits the row, the rest of it zero.
   std::span<std::byte> view(Address address, std::uint64_t bytes) {
     Mapping& mapping = find(address, bytes);
+    if (writes_ != nullptr) [[unlikely]]
+      writes_->emplace_back(address, bytes);
     const std::uint64_t offset = address & kOffsetMask;
     if (mapping.row_bytes == 0) return {mapping.base + offset, bytes};
     emu::Buffer*& row = mapping.rows[offset / mapping.row_bytes];
@@ -84,6 +86,8 @@ class Memory {
   /// at once.
   void write(Address address, std::span<const std::byte> bytes) {
     Mapping& mapping = find(address, bytes.size());
+    if (writes_ != nullptr) [[unlikely]]
+      writes_->emplace_back(address, bytes.size());
     const std::uint64_t offset = address & kOffsetMask;
     std::byte* target = mapping.base + offset;
     if (mapping.row_bytes != 0) {
@@ -167,6 +171,13 @@ class Memory {
     const Mapping& mapping = const_cast<Memory*>(this)->find(address, 0);
     return address - (address & kOffsetMask) % mapping.row_bytes;
   }
+  /// Length of the rows of the region around `address`; 0 if it is flat.
+  std::uint64_t row_bytes(Address address) const {
+    return const_cast<Memory*>(this)->find(address, 0).row_bytes;
+  }
+  /// Adds the range of every view for writing and every write to `ranges` from here on; null: no
+  /// more.
+  void report_writes(std::vector<std::pair<Address, std::uint64_t>>* ranges) { writes_ = ranges; }
   /// True if the address lies in a row that was discarded and not written since.
   bool is_discarded_row(Address address) const {
     const Mapping& mapping = const_cast<Memory*>(this)->find(address, 0);
@@ -248,6 +259,7 @@ class Memory {
 
   emu::BufferPool* pool_;
   std::vector<Mapping> mappings_;
+  std::vector<std::pair<Address, std::uint64_t>>* writes_ = nullptr;
   std::vector<std::byte> zeros_;  // as long as the longest row
 };
 

@@ -30,7 +30,8 @@ void Network::forward(NodeId node, emu::Time head, const Packet& packet) {
   const emu::Time tail =
       std::max(start + link.rate.serialisation(wire_bytes), head + packet.tail_lag);
   const std::uint64_t put = (static_cast<std::uint64_t>(packet.source) << 32) | packet.put;
-  const bool same_put = packet.put_bytes > packet.bytes && use.run_of == put && use.free >= head;
+  const bool part = packet.put_bytes > packet.bytes && packet.kind != PacketKind::kAck;
+  const bool same_put = part && use.run_of == put && use.free >= head;
   if (!same_put) {
     use.run_of = put;
     use.run_since = start;

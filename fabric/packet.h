@@ -24,7 +24,7 @@ enum EventKind : std::uint32_t {
   kFirstDeviceKind = 16,
 };
 
-enum class PacketKind : std::uint8_t { kPut, kAtomicAdd, kGetRequest, kGetReply };
+enum class PacketKind : std::uint8_t { kPut, kAtomicAdd, kGetRequest, kGetReply, kAck };
 
 /// Why a packet is visible when it is: enough to explain the time and to go on at its origin. The
 /// time from `issued` to visibility is issuing + latency + queueing + serialisation (the
@@ -53,9 +53,10 @@ struct Packet {
   std::uint16_t channel = 0;    // of the source device; meaning depends on the order scope
   std::uint16_t core = 0;       // that issued the put
   PacketKind kind = PacketKind::kPut;
-  bool ordered = false;
-  bool contiguous = true;       // the put is one range: it starts at address - offset
-  bool first = true;            // of the put's packets
+  bool ordered : 1 = false;
+  bool first : 1 = true;        // of the put's packets
+  bool signal : 1 = false;      // visible after all other bytes of the put
+  std::uint16_t epoch = 0;      // fences and quiets of the core so far that waited
   std::uint32_t choice = 0;     // among equal paths
   std::uint32_t in_buffer = 0;  // where the bytes begin in the payload's buffer
   std::uint32_t number = 0;     // among all packets of the source

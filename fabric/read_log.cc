@@ -1,5 +1,6 @@
 #include "fabric/read_log.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace orrery::fabric {
@@ -58,32 +59,33 @@ void ReadLog::claim_in_row(Address row, Address address, std::uint64_t bytes, st
   latest = {address, {end, time, reader}};
 }
 
-// A claim is false if it was made while the put was on its way. Keeps the earliest.
-void ReadLog::judge(Address begin, const Claim& claim, const Packet& last, emu::Time visible,
-                    std::optional<TornRead>& torn) {
-  if (claim.time <= last.issued || claim.time >= visible) return;
+// A claim is false if it was made while the bytes from `shown` on were on their way. Keeps the
+// earliest.
+void ReadLog::judge(Address shown, Address begin, const Claim& claim, const Packet& packet,
+                    emu::Time visible, std::optional<TornRead>& torn) {
+  if (claim.time <= packet.issued || claim.time >= visible) return;
   if (torn && torn->read <= claim.time) return;
-  torn = TornRead{begin,       claim.end - begin, last.source,  last.core,
-                  last.issued, visible,           claim.reader, claim.time};
+  torn = TornRead{begin,   claim.end - begin, packet.source, packet.core,           packet.issued,
+                  visible, claim.reader,      claim.time,    std::max(begin, shown)};
 }
 
-std::optional<TornRead> ReadLog::completed(Address address, std::uint64_t bytes, const Packet& last,
-                                           emu::Time visible) const {
+std::optional<TornRead> ReadLog::shown(Address address, std::uint64_t bytes, const Packet& packet,
+                                       emu::Time visible) const {
   std::optional<TornRead> torn;
   const Address end = address + bytes;
   for (auto it = first_overlap(claims_, address); it != claims_.end() && it->first < end; ++it) {
-    judge(it->first, it->second, last, visible, torn);
+    judge(address, it->first, it->second, packet, visible, torn);
   }
   return torn;
 }
 
-std::optional<TornRead> ReadLog::completed_in_row(Address row, Address address, std::uint64_t bytes,
-                                                  const Packet& last, emu::Time visible) const {
+std::optional<TornRead> ReadLog::shown_in_row(Address row, Address address, std::uint64_t bytes,
+                                              const Packet& packet, emu::Time visible) const {
   std::optional<TornRead> torn;
-  if (!claims_.empty()) torn = completed(address, bytes, last, visible);
+  if (!claims_.empty()) torn = shown(address, bytes, packet, visible);
   const RowClaim* latest = row_claims_.find(row);
   if (latest != nullptr && latest->begin < address + bytes && latest->claim.end > address) {
-    judge(latest->begin, latest->claim, last, visible, torn);
+    judge(address, latest->begin, latest->claim, packet, visible, torn);
   }
   return torn;
 }

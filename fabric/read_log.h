@@ -1,9 +1,9 @@
 // Which ranges of a device's memory were read as complete, and when: the truth that claims are held
 // against.
 //
-// A reader says "these bytes are complete" (consume, accept). The claim is false when a put into
-// the range had been issued by then and was not wholly visible yet. The put itself finds out when
-// it completes: the only moment at which one logical process knows both.
+// A reader says "these bytes are complete" (consume, accept). The claim is false when some of them
+// belong to a put that had been issued by then and were not visible yet. The bytes themselves find
+// out when they become visible: the only moment at which one logical process knows both.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,7 @@ struct TornRead {
   emu::Time visible;
   std::uint32_t reader_core;
   emu::Time read;
+  Address missing;  // the first byte of the claim that was not visible
 };
 
 class ReadLog {
@@ -39,13 +40,13 @@ class ReadLog {
   void claim_in_row(Address row, Address address, std::uint64_t bytes, std::uint32_t reader,
                     emu::Time time);
 
-  /// The put that `last` completes, into [address, address + bytes), is wholly visible at
-  /// `visible`. The earliest false claim on it, if any.
-  std::optional<TornRead> completed(Address address, std::uint64_t bytes, const Packet& last,
-                                    emu::Time visible) const;
-  /// The same for a put inside the row that begins at `row`.
-  std::optional<TornRead> completed_in_row(Address row, Address address, std::uint64_t bytes,
-                                           const Packet& last, emu::Time visible) const;
+  /// [address, address + bytes), put there by `packet`, becomes visible at `visible`. The earliest
+  /// false claim on it, if any.
+  std::optional<TornRead> shown(Address address, std::uint64_t bytes, const Packet& packet,
+                                emu::Time visible) const;
+  /// The same inside the row that begins at `row`.
+  std::optional<TornRead> shown_in_row(Address row, Address address, std::uint64_t bytes,
+                                       const Packet& packet, emu::Time visible) const;
 
   /// The range's contents are given up: reading it is an error until it is written again.
   void discard(Address address, std::uint64_t bytes);
@@ -69,8 +70,8 @@ class ReadLog {
     Address begin = 0;
     Claim claim{};
   };
-  static void judge(Address begin, const Claim& claim, const Packet& last, emu::Time visible,
-                    std::optional<TornRead>& torn);
+  static void judge(Address shown, Address begin, const Claim& claim, const Packet& packet,
+                    emu::Time visible, std::optional<TornRead>& torn);
 
   Ranges claims_;
   emu::FlatMap<RowClaim>

@@ -100,6 +100,7 @@ class Routing::Builder {
     for (const NodeId node : entrances) distance_[node] = 1;
     for (std::size_t head = 0; head < queue_.size(); ++head) {
       const NodeId node = queue_[head];
+      if (hands_on_nothing(node)) continue;
       for (std::uint32_t i = into_first_[node]; i < into_first_[node + 1]; ++i) {
         const NodeId previous = into_from_[i];
         if (distance_[previous] != kFar) continue;
@@ -113,11 +114,17 @@ class Routing::Builder {
       if (distance_[node] != kFar) {
         const std::span<const Link> links = topology_.links_from(node);
         for (std::uint32_t i = 0; i < links.size(); ++i) {
-          if (distance_[links[i].to] == distance_[node] - 1) scratch_.push_back(i);
+          if (distance_[links[i].to] != distance_[node] - 1) continue;
+          if (!hands_on_nothing(links[i].to)) scratch_.push_back(i);
         }
       }
       decide(node, group, list_number());
     }
+  }
+
+  // Packets end here or go another way.
+  bool hands_on_nothing(NodeId node) const {
+    return !topology_.devices_forward && topology_.is_device(node);
   }
 
   // A node has one list for all groups until a group needs another; then it gets a row.

@@ -14,9 +14,9 @@ namespace orrery::fabric {
 /// their neighbours, so that memory grows with nodes × groups and not with nodes × devices.
 ///
 /// A direct link to the destination always wins; a device on the way (an n-dimensional mesh)
-/// forwards like a switch. Candidates are kept relative to a node's first link, so that equal sets
-/// are stored once, and a node whose set is the same for every group (a device, a first-tier
-/// switch) needs no table at all.
+/// forwards like a switch, unless Topology::devices_forward says otherwise. Candidates are kept
+/// relative to a node's first link, so that equal sets are stored once, and a node whose set is the
+/// same for every group (a device, a first-tier switch) needs no table at all.
 class Routing {
  public:
   /// Keeps a reference to `topology`. Throws ConfigError if the tables would not fit in 1 GiB.

@@ -1,6 +1,7 @@
 #include "fabric/summary.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -61,6 +62,7 @@ void add_nodes(std::string& out, const Topology& topology) {
     line(out, "devices per node", "{}", topology.devices_per_node);
   if (topology.devices_per_package > 1)
     line(out, "devices per package", "{}", topology.devices_per_package);
+  if (topology.planes > 1) line(out, "planes", "{}", topology.planes);
   std::map<int, std::uint32_t> switches;
   for (const std::uint8_t tier : topology.tier) {
     if (tier > 0) ++switches[tier];
@@ -115,6 +117,18 @@ void add_paths(std::string& out, const Topology& topology, const Routing& routin
   line(out, "diameter", "{} links", diameter);
 }
 
+// What failed, as the settings say it, and what that leaves.
+void add_failures(std::string& out, const Topology& topology, const Fabric& fabric) {
+  if (topology.failed_cables == 0) return;
+  const std::uint64_t all = topology.links.size() / 2 + topology.failed_cables;
+  if (!fabric.failed_planes().empty()) {
+    const std::string planes = fmt::format("{}", fmt::join(fabric.failed_planes(), ", "));
+    line(out, "failed planes", "{}", planes);
+  }
+  for (const std::string& link : fabric.failed_links()) line(out, "failed link", "{}", link);
+  line(out, "failed cables", "{} of {}, gone from all that follows", topology.failed_cables, all);
+}
+
 void add_fabric(std::string& out, const Fabric& fabric) {
   const std::string scope = lower(Fabric::OrderScope_Name(fabric.order_scope()));
   const std::string kind = lower(Fabric::OrderKind_Name(fabric.order_kind()));
@@ -163,6 +177,7 @@ std::vector<LatencyClass> latency_classes(const Topology& topology, const Routin
 std::string summarise(const Topology& topology, const Routing& routing, const Fabric& fabric) {
   std::string out;
   add_nodes(out, topology);
+  add_failures(out, topology, fabric);
   add_links(out, topology);
   add_device_bandwidth(out, topology);
   add_paths(out, topology, routing);

@@ -2,12 +2,14 @@
 
 #include "emu/errors.h"
 #include "emu/text_config.h"
+#include "fabric/failures.h"
 #include "fabric/generators/generators.h"
 
 namespace orrery::fabric {
 
-Topology build_topology(const Fabric& fabric, const std::string& where) {
-  emu::check_ranges(fabric, where);
+namespace {
+
+Topology generate(const Fabric& fabric, const std::string& where) {
   switch (fabric.generator_case()) {
     case Fabric::kClos:
       return build_clos(fabric.clos(), where);
@@ -22,6 +24,15 @@ Topology build_topology(const Fabric& fabric, const std::string& where) {
   }
   throw emu::ConfigError(where, "fabric", "no generator",
                          "one of clos, full_mesh, star, explicit_graph");
+}
+
+}  // namespace
+
+Topology build_topology(const Fabric& fabric, const std::string& where) {
+  emu::check_ranges(fabric, where);
+  Topology topology = generate(fabric, where);
+  remove_failed(topology, fabric, where);
+  return topology;
 }
 
 }  // namespace orrery::fabric

@@ -15,6 +15,7 @@ using NodeId = std::uint32_t;
 using LinkId = std::uint32_t;
 inline constexpr NodeId kNoNode = ~NodeId{0};
 inline constexpr LinkId kNoLink = ~LinkId{0};
+inline constexpr std::uint16_t kNoPlane = 0xffff;
 
 /// One direction of a cable. Its queue belongs to `from` (R2).
 struct Link {
@@ -23,7 +24,7 @@ struct Link {
   emu::Time latency;
   emu::Rate rate;
   std::uint8_t link_class;  // index into Topology::link_classes
-  std::uint16_t plane;      // 0 where there are no planes
+  std::uint16_t plane;      // kNoPlane for a cable that belongs to none
 };
 
 /// Nodes are numbered devices first (0 … devices-1), then switches tier by tier.
@@ -31,6 +32,9 @@ struct Topology {
   std::uint32_t devices = 0;
   std::uint32_t devices_per_node = 0;  // for placement; equals `devices` where there are no nodes
   std::uint32_t devices_per_package = 1;
+  std::uint32_t planes = 0;               // parallel planes, failed ones too; 0: the graph has none
+  bool devices_forward = true;            // a device hands on packets for others, as in a mesh
+  std::uint64_t failed_cables = 0;        // not among the links: planes and cables that failed
   std::vector<std::uint8_t> tier;         // per node: 0 device, 1 first-tier switch, 2 …
   std::vector<std::string> names;         // per node, e.g. "die17", "L1 node3 plane2"
   std::vector<Link> links;                // sorted by `from`
@@ -46,9 +50,9 @@ struct Topology {
   }
 };
 
-/// Builds the graph of `fabric`. Throws ConfigError (with `where` as file) when sizes do not fit:
-/// more than 2^20 nodes, a missing link specification, an unknown or duplicate node name, no
-/// generator.
+/// Builds the graph of `fabric`, without what failed. Throws ConfigError (with `where` as file)
+/// when sizes do not fit: more than 2^20 nodes, a missing link specification, an unknown or
+/// duplicate node name, no generator, a failed plane or cable that there is not.
 Topology build_topology(const Fabric& fabric, const std::string& where);
 
 }  // namespace orrery::fabric

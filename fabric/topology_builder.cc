@@ -59,6 +59,10 @@ Topology TopologyBuilder::finish(std::uint32_t devices, std::uint32_t devices_pe
   topology_.devices = devices;
   topology_.devices_per_node = devices_per_node;
   topology_.devices_per_package = devices_per_package;
+  for (const Cable& cable : cables_) {
+    if (cable.plane != kNoPlane)
+      topology_.planes = std::max(topology_.planes, std::uint32_t{cable.plane} + 1);
+  }
   std::vector<std::uint32_t>& first = topology_.first_link;
   first.assign(topology_.tier.size() + 1, 0);
   for (const Cable& cable : cables_) {

@@ -36,7 +36,7 @@ class TopologyBuilder {
 
   /// Both directions of a cable between `a` and `b`. A node's links keep the order of these calls,
   /// which is the order in which routing numbers its choices.
-  void add_cable(NodeId a, NodeId b, std::uint32_t kind, std::uint16_t plane);
+  void add_cable(NodeId a, NodeId b, std::uint32_t kind, std::uint16_t plane = kNoPlane);
 
   Topology finish(std::uint32_t devices, std::uint32_t devices_per_node,
                   std::uint32_t devices_per_package);

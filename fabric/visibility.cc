@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "emu/errors.h"
-#include "emu/random.h"
 
 namespace orrery::fabric {
 
@@ -29,7 +29,6 @@ Visibility::Visibility(emu::Engine& engine, const Fabric& fabric, Memory& memory
       ack_at_(fabric.ack_at()),
       channels_per_source_(channels),
       adversary_(adversary),
-      flags_fast_(emu::mix64(adversary.seed) % 4 != 0),
       channels_(fabric.order_scope() == Fabric::NONE ? 0 : std::size_t{sources} * channels) {}
 
 std::uint64_t Visibility::put_key(const Packet& packet) const {
@@ -43,7 +42,7 @@ void Visibility::deliver(const Packet& packet) {
   local.payload =
       reinterpret_cast<std::uint64_t>(shard_.take_payload(packet.source, packet.payload));
   if (ack_at_ == Fabric::RECEIVED) count_received(local);
-  if (adversary_.on && local.kind != PacketKind::kAtomicAdd) {
+  if (adversary_.on) {
     split(local);
   } else {
     arrive(local);
@@ -51,48 +50,80 @@ void Visibility::deliver(const Packet& packet) {
 }
 
 void Visibility::count_received(const Packet& packet) {
-  if (packet.bytes == packet.put_bytes) {
-    sink_.on_acknowledge(packet);
-    return;
+  if (packet.kind == PacketKind::kGetReply) return;
+  const bool alone = packet.bytes == packet.put_bytes;
+  Assembly* assembly = alone ? nullptr : &assemblies_[put_key(packet)];
+  if (alone || assembly->received == 0) ++fences_[core_key(packet)].open[packet.epoch];
+  if (!alone) {
+    assembly->received += packet.bytes;
+    if (assembly->received != packet.put_bytes) return;
   }
-  Assembly& assembly = assemblies_[put_key(packet)];
-  assembly.received += packet.bytes;
-  if (assembly.received == packet.put_bytes) sink_.on_acknowledge(packet);
+  sink_.on_acknowledge(packet);
 }
 
-// Every atomic block of the packet goes its own way, late by a hash of what it is. In three seeds
-// of four puts of one block, which flags are, are not delayed at all: a flag that overtakes its
-// data shows best so.
+// Every atomic block of the packet goes its own way; an atomic is one, whatever its address.
 void Visibility::split(const Packet& packet) {
   emu::Buffer* buffer = buffer_of(packet);
-  const std::uint64_t key = emu::combine64(emu::combine64(adversary_.seed, node_), put_key(packet));
-  const bool flag = packet.put_bytes <= block_bytes_;
   std::uint32_t done = 0;
   while (done < packet.bytes) {
     const Address address = packet.address + done;
     const auto room = static_cast<std::uint32_t>(block_bytes_ - address % block_bytes_);
-    const std::uint32_t bytes = std::min(room, packet.bytes - done);
-    const std::uint64_t hash = emu::combine64(key, address / block_bytes_);
-    const auto delay =
-        flag && flags_fast_
-            ? 0
-            : static_cast<emu::Time>(hash % (static_cast<std::uint64_t>(adversary_.delay) + 1));
-    if (done != 0) buffer->retain();
-    Packet& fragment =
-        shard_.schedule(node_, node_, shard_.now() + delay, kBlockVisible).as<Packet>();
-    fragment = packet;
+    const bool whole = packet.kind == PacketKind::kAtomicAdd || packet.signal;
+    Packet fragment = packet;
     fragment.address = address;
-    fragment.bytes = bytes;
+    fragment.bytes = whole ? packet.bytes : std::min(room, packet.bytes - done);
     fragment.offset = packet.offset + done;
     fragment.in_buffer =
         packet.in_buffer + static_cast<std::uint32_t>(memory_.carried(packet.address, done));
-    done += bytes;
+    if (done != 0) buffer->retain();
+    const emu::Time due = shard_.now() + adversary_.late(node_, fragment, block_bytes_);
+    shard_.schedule(node_, node_, due, kBlockVisible).as<Packet>() = fragment;
+    done += fragment.bytes;
   }
 }
 
 void Visibility::block_due(const Packet& fragment) { arrive(fragment); }
 
+void Visibility::hold(std::vector<Packet>& held, const Packet& fragment) {
+  held.push_back(fragment);
+  ++held_count_;
+}
+
+// --- Fences ---
+
+bool Visibility::is_fenced(const Packet& fragment) const {
+  if (ack_at_ != Fabric::RECEIVED || fragment.kind == PacketKind::kGetReply) return false;
+  const auto& open = fences_.at(core_key(fragment)).open;
+  return std::any_of(open.begin(), open.end(), [&fragment](const auto& puts) {
+    return static_cast<std::int16_t>(puts.first - fragment.epoch) < 0;  // epochs wrap
+  });
+}
+
 void Visibility::arrive(const Packet& fragment) {
+  if (is_fenced(fragment)) {
+    hold(fences_[core_key(fragment)].held, fragment);
+  } else {
+    pass(fragment);
+  }
+}
+
+// Lets go what waited for a put of an earlier epoch.
+void Visibility::put_is_visible(const Packet& fragment) {
+  Fences& fences = fences_[core_key(fragment)];
+  const auto puts = fences.open.find(fragment.epoch);
+  if (--puts->second > 0) return;
+  fences.open.erase(puts);
+  std::vector<Packet> held = std::exchange(fences.held, {});
+  held_count_ -= held.size();
+  for (Packet& each : held) {
+    each.journey = fragment.journey;
+    arrive(each);
+  }
+}
+
+// --- Channels ---
+
+void Visibility::pass(const Packet& fragment) {
   if (!fragment.ordered) {
     arrive_unordered(fragment);
   } else if (order_kind_ == Fabric::WHOLE) {
@@ -120,27 +151,49 @@ void Visibility::expose(const Packet& fragment) {
   sink_.on_visible(fragment, fragment.address, fragment.bytes);
 }
 
-void Visibility::arrive_unordered(const Packet& fragment) {
-  expose(fragment);
-  if (fragment.bytes != fragment.put_bytes) {
-    const std::uint64_t key = put_key(fragment);
-    Assembly& assembly = assemblies_[key];
-    assembly.visible += fragment.bytes;
-    if (assembly.visible != fragment.put_bytes) return;
-    assemblies_.erase(key);
+// Exposes a fragment of a put of which `visible` bytes were; a signal only after all others. True
+// if that was the last of the put.
+bool Visibility::expose_of_put(const Packet& fragment, std::uint32_t& visible) {
+  if (fragment.signal && visible + fragment.bytes != fragment.put_bytes) {
+    signals_.emplace(put_key(fragment), fragment);
+    ++held_count_;
+    return false;
   }
-  finish(fragment);
+  expose(fragment);
+  visible += fragment.bytes;
+  if (visible == fragment.put_bytes) return true;
+  if (signals_.empty()) return false;
+  const auto signal = signals_.find(put_key(fragment));
+  if (signal == signals_.end() || visible + signal->second.bytes != fragment.put_bytes) {
+    return false;
+  }
+  Packet last = signal->second;
+  signals_.erase(signal);
+  --held_count_;
+  last.journey = fragment.journey;
+  return expose_of_put(last, visible);
 }
 
-void Visibility::hold(Channel& channel, const Packet& fragment) {
-  channel.held.push_back(fragment);
-  ++held_count_;
+// For puts whose bytes no channel counts. True if the fragment completes its put.
+bool Visibility::accept_assembled(const Packet& fragment) {
+  if (fragment.bytes == fragment.put_bytes) {
+    expose(fragment);
+    return true;
+  }
+  const std::uint64_t key = put_key(fragment);
+  if (!expose_of_put(fragment, assemblies_[key].visible)) return false;
+  assemblies_.erase(key);
+  return true;
+}
+
+void Visibility::arrive_unordered(const Packet& fragment) {
+  if (accept_assembled(fragment)) finish(fragment);
 }
 
 void Visibility::arrive_whole(const Packet& fragment) {
   Channel& channel = channels_[channel_index(fragment)];
   if (fragment.sequence != channel.next) {
-    hold(channel, fragment);
+    hold(channel.held, fragment);
   } else if (accept_whole(channel, fragment) && !channel.held.empty()) {
     release_held(channel, fragment.journey);
   }
@@ -148,35 +201,28 @@ void Visibility::arrive_whole(const Packet& fragment) {
 
 // True if the fragment completes its put.
 bool Visibility::accept_whole(Channel& channel, const Packet& fragment) {
-  expose(fragment);
-  channel.visible += fragment.bytes;
-  if (channel.visible != fragment.put_bytes) return false;
+  if (!expose_of_put(fragment, channel.visible)) return false;
   channel.visible = 0;
+  ++channel.next;
   if (ack_at_ == Fabric::RECEIVED) assemblies_.erase(put_key(fragment));
   finish(fragment);
-  ++channel.next;
   return true;
 }
 
 void Visibility::arrive_first_fragment(const Packet& fragment) {
   Channel& channel = channels_[channel_index(fragment)];
   if (fragment.first && fragment.sequence != channel.next) {
-    hold(channel, fragment);
+    hold(channel.held, fragment);
   } else if (accept_first_fragment(channel, fragment) && !channel.held.empty()) {
     release_held(channel, fragment.journey);
   }
 }
 
 bool Visibility::accept_first_fragment(Channel& channel, const Packet& fragment) {
-  expose(fragment);
-  const std::uint64_t key = put_key(fragment);
-  Assembly& assembly = assemblies_[key];
-  assembly.visible += fragment.bytes;
-  if (assembly.visible != fragment.put_bytes) return false;
-  assemblies_.erase(key);
-  finish(fragment);
+  if (!accept_assembled(fragment)) return false;
   // A put completes only with its first fragment, which waited for the put before: so in order.
   ++channel.next;
+  finish(fragment);
   return true;
 }
 
@@ -201,6 +247,9 @@ void Visibility::release_held(Channel& channel, const Journey& cause) {
 void Visibility::finish(const Packet& fragment) {
   sink_.on_complete(fragment);
   if (ack_at_ == Fabric::VISIBLE) sink_.on_acknowledge(fragment);
+  if (ack_at_ == Fabric::RECEIVED && fragment.kind != PacketKind::kGetReply) {
+    put_is_visible(fragment);
+  }
 }
 
 }  // namespace orrery::fabric

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "emu/engine.h"
+#include "fabric/adversary.h"
 #include "fabric/memory.h"
 #include "fabric/network.h"
 #include "fabric/packet.h"
@@ -24,14 +26,6 @@ class VisibilitySink {
   virtual void on_complete(const Packet& packet) = 0;
   /// It is time to acknowledge a put (at `received` this comes before on_complete).
   virtual void on_acknowledge(const Packet& packet) = 0;
-};
-
-/// What the adversary may do (design section 6): delay blocks by at most `delay`, within the order
-/// rules.
-struct Adversary {
-  bool on = false;
-  std::uint64_t seed = 0;
-  emu::Time delay = 0;
 };
 
 class Visibility {
@@ -56,7 +50,8 @@ class Visibility {
     }
   }
 
-  /// Puts whose bytes arrived and are held back by channel order now.
+  /// Packets that arrived and are held back by the order of their channel, by a fence or, signals,
+  /// by their own put.
   std::size_t held() const { return held_count_; }
 
  private:
@@ -71,21 +66,36 @@ class Visibility {
     std::uint32_t visible = 0;  // its visible bytes
     std::vector<Packet> held;   // packets of later puts, in order of arrival
   };
+  // A core of a peer, where acknowledgements come at reception: it knows that its puts of an
+  // earlier epoch were received when it sends one of a later epoch, which must not be visible
+  // before them.
+  struct Fences {
+    std::map<std::uint16_t, std::uint32_t> open;  // puts received in part that are not visible yet
+    std::vector<Packet> held;                     // packets of later epochs, in order of arrival
+  };
 
   std::uint64_t put_key(const Packet& packet) const;
   std::uint32_t channel_index(const Packet& packet) const {
     return packet.source * channels_per_source_ + packet.channel;
   }
+  static std::uint64_t core_key(const Packet& packet) {
+    return (static_cast<std::uint64_t>(packet.source) << 16) | packet.core;
+  }
   void count_received(const Packet& packet);
   void split(const Packet& packet);
   void arrive(const Packet& fragment);
+  void pass(const Packet& fragment);
+  bool is_fenced(const Packet& fragment) const;
+  void put_is_visible(const Packet& fragment);
   void expose(const Packet& fragment);
+  bool expose_of_put(const Packet& fragment, std::uint32_t& visible);
   void arrive_whole(const Packet& fragment);
   void arrive_first_fragment(const Packet& fragment);
   void arrive_unordered(const Packet& fragment);
-  void hold(Channel& channel, const Packet& fragment);
+  void hold(std::vector<Packet>& held, const Packet& fragment);
   bool accept_whole(Channel& channel, const Packet& fragment);
   bool accept_first_fragment(Channel& channel, const Packet& fragment);
+  bool accept_assembled(const Packet& fragment);
   void finish(const Packet& fragment);
   void release_held(Channel& channel, const Journey& cause);
 
@@ -98,9 +108,10 @@ class Visibility {
   const Fabric::AckAt ack_at_;
   const std::uint32_t channels_per_source_;
   const Adversary adversary_;
-  const bool flags_fast_;
   std::vector<Channel> channels_;
   std::unordered_map<std::uint64_t, Assembly> assemblies_;
+  std::unordered_map<std::uint64_t, Packet> signals_;  // by put
+  std::unordered_map<std::uint64_t, Fences> fences_;   // by core; of received acknowledgements
   std::size_t held_count_ = 0;
 };
 

@@ -71,6 +71,9 @@ class Algorithm {
     return 0;
   }
 
+  /// What the reader of a result should know, a line each.
+  virtual std::vector<std::string> notes() const { return {}; }
+
   /// Before the first kernel: constants in the device's memory. Costs no virtual time.
   virtual void set_up(devices::DeviceProcess& /*device*/) {}
   /// Before an iteration's first operation: its inputs in the device's memory. Costs no virtual

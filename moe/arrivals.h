@@ -1,6 +1,7 @@
 // A routing table seen from the experts: which rows each one gets, in order of (source, token, k).
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,7 +15,7 @@ struct RowTag {
   std::uint32_t source;
   std::uint32_t token;
   std::uint32_t k;
-  bool operator==(const RowTag&) const = default;
+  auto operator<=>(const RowTag&) const = default;
 };
 
 class Arrivals {

@@ -66,6 +66,7 @@ void fill_counters(Cluster& cluster, Result& result) {
   set("core_barriers", mine.barriers);
   set("polls", mine.polls);
   set("bytes_put", mine.bytes_put);
+  set("bytes_got", mine.bytes_got);
   for (std::size_t hops = 0; hops < devices::Counters::kHopClasses; ++hops) {
     if (mine.puts_by_hops[hops] > 0) {
       set("puts_over_" + std::to_string(hops) + "_switches", mine.puts_by_hops[hops]);

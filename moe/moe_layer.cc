@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
+#include <utility>
 
 #include "emu/digest.h"
 #include "moe/reduce.h"
@@ -19,25 +21,22 @@ template <typename T>
 std::span<const T> as_elements(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
-
-struct ReceivedRow {
-  std::uint32_t expert;
-  std::uint32_t index;  // among the expert's rows
-  RowTag expected;
-  RowTag tag;
-  SentRow row;
-};
 }  // namespace
 
-MoeLayer::MoeLayer(const Problem& problem, Precision precision)
+MoeLayer::MoeLayer(const Problem& problem, Precision precision, RowOrder order)
     : problem_(problem),
       precision_(precision),
+      order_(order),
       payload_bytes_(static_cast<std::uint32_t>(row_bytes(precision, problem.hidden()))),
       head_bytes_(std::min(kIdentityBytes, payload_bytes_)),
-      max_rows_(std::uint64_t{problem.devices} * problem.token_bound *
-                (problem.workload.gate().allow_duplicates()
-                     ? problem.top_k()
-                     : std::min(problem.top_k(), problem.placement.max_local()))) {
+      most_rows_(std::uint64_t{problem.devices} * problem.token_bound *
+                 (problem.workload.gate().allow_duplicates() ? problem.top_k() : 1)),
+      max_rows_(order == RowOrder::kAsTheyCome
+                    ? problem.placement.max_local() * most_rows_
+                    : std::uint64_t{problem.devices} * problem.token_bound *
+                          (problem.workload.gate().allow_duplicates()
+                               ? problem.top_k()
+                               : std::min(problem.top_k(), problem.placement.max_local()))) {
   if (problem.control) {
     // The beginning of a row, and what an algorithm sends behind a payload.
     const auto behind = static_cast<std::uint32_t>(align_up(payload_bytes_, 32) + 32);
@@ -129,8 +128,27 @@ emu::Time MoeLayer::expert_time(std::uint32_t device, std::uint32_t iteration) c
                   problem_.costs.hbm.serialisation(static_cast<std::uint64_t>(bytes)));
 }
 
+template <typename Visit>
+void MoeLayer::for_each_row(Core& core, Visit&& visit) const {
+  std::uint64_t next = 0;
+  for (std::uint32_t local = 0; local < local_experts(core.rank()); ++local) {
+    if (order_ == RowOrder::kAsTheyCome) next = first_row(local);
+    const auto count = core.load<std::uint32_t>(expert_rows(local));
+    for (std::uint32_t i = 0; i < count; ++i) {
+      visit(problem_.placement.begin(core.rank()) + local, next++);
+    }
+  }
+}
+
 // Each row's output takes the place of its input: dispatched rows are given up as they are
 // consumed.
+void MoeLayer::replace(Core& core, std::uint64_t row) const {
+  core.accept(expanded(row), payload_bytes_);
+  core.note_move(expert_output(row), expanded(row));
+  core.memory().move_row(expert_output(row), expanded(row));
+  core.note_write(expert_output(row), output_row_bytes(), devices::Verb::kRow);
+}
+
 void MoeLayer::apply_experts(Core& core) {
   fabric::Memory& memory = core.memory();
   struct Row {
@@ -139,17 +157,12 @@ void MoeLayer::apply_experts(Core& core) {
     std::byte* bytes;  // in: the payload; out: the output
   };
   std::vector<Row> rows;
-  for (std::uint32_t local = 0; local < local_experts(core.rank()); ++local) {
-    const auto count = memory.load<std::uint32_t>(expert_rows(local));
-    const std::uint32_t expert = problem_.placement.begin(core.rank()) + local;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const std::uint64_t row = rows.size();
-      core.accept(expanded(row), payload_bytes_);
-      memory.move_row(expert_output(row), expanded(row));
-      rows.push_back({expert, memory.load<float>(scale(row)),
-                      memory.view(expert_output(row), output_row_bytes()).data()});
-    }
-  }
+  for_each_row(core, [&](std::uint32_t expert, std::uint64_t row) {
+    replace(core, row);
+    const float scale_of_row = precision_ == Precision::kInt8 ? core.load<float>(scale(row)) : 0.0f;
+    rows.push_back(
+        {expert, scale_of_row, memory.view(expert_output(row), output_row_bytes()).data()});
+  });
 #pragma omp parallel num_threads(problem_.threads)
   {
     std::vector<std::byte> payload(payload_bytes_);
@@ -170,21 +183,17 @@ void MoeLayer::apply_experts(Core& core) {
 
 void MoeLayer::apply_experts_to_identities(Core& core) const {
   fabric::Memory& memory = core.memory();
-  std::uint64_t row = 0;
-  for (std::uint32_t local = 0; local < local_experts(core.rank()); ++local) {
-    const std::uint32_t expert = problem_.placement.begin(core.rank()) + local;
-    const auto count = memory.load<std::uint32_t>(expert_rows(local));
-    for (std::uint32_t i = 0; i < count; ++i, ++row) {
-      core.accept(expanded(row), payload_bytes_);
-      memory.move_row(expert_output(row), expanded(row));
-      const auto bytes = head(memory, expert_output(row));
-      put_identity(bytes, output_identity(identity_in(bytes), expert));
-    }
-  }
+  for_each_row(core, [&](std::uint32_t expert, std::uint64_t row) {
+    replace(core, row);
+    const auto bytes = head(memory, expert_output(row));
+    put_identity(bytes, output_identity(identity_in(bytes), expert));
+  });
 }
 
 float MoeLayer::encode(Core& core, std::uint32_t token, fabric::Address record) const {
   fabric::Memory& memory = core.memory();
+  core.note_read(input(token), output_row_bytes());
+  core.note_write(record, payload_bytes_, devices::Verb::kRow);
   if (problem_.control) {
     put_identity(head(memory, record), identity_at(memory, input(token)));
     return 0;
@@ -195,12 +204,16 @@ float MoeLayer::encode(Core& core, std::uint32_t token, fabric::Address record) 
 
 void MoeLayer::encode_again(Core& core, fabric::Address record, fabric::Address other) const {
   const std::uint64_t bytes = problem_.control ? head_bytes_ : payload_bytes_;
+  core.note_read(other, payload_bytes_);
+  core.note_write(record, payload_bytes_, devices::Verb::kRow);
   core.memory().write(record, std::as_const(core.memory()).view(other, bytes));
 }
 
 void MoeLayer::weighted_sum(Core& core, std::uint32_t token,
                             std::span<const WeightedRow> rows) const {
   fabric::Memory& memory = core.memory();
+  for (const WeightedRow& each : rows) core.note_read(each.row, output_row_bytes());
+  core.note_write(output(token), output_row_bytes(), devices::Verb::kRow);
   if (problem_.control) {
     RowIdentity identity = 0;
     for (const WeightedRow& each : rows) {
@@ -233,14 +246,16 @@ Verdict MoeLayer::verify(DeviceProcess& device, std::uint32_t operation, std::ui
   return {};
 }
 
-// The rows at each expert are exactly the rows that routing sent, bit for bit.
-Verdict MoeLayer::verify_dispatch(DeviceProcess& device, std::uint32_t iteration) {
-  Verdict verdict;
-  const auto sent = problem_.control ? nullptr : sent_rows(iteration);
-  const fabric::Memory& memory = device.memory();
+// Where the rows are that routing sent to the device. Rows that came in any order are looked up by
+// their tags: each expert's rows, ordered by tag, against what routing lists in that order.
+std::vector<MoeLayer::ReceivedRow> MoeLayer::received_rows(const fabric::Memory& memory,
+                                                           std::uint32_t device,
+                                                           std::uint32_t iteration,
+                                                           Verdict& verdict) const {
   std::vector<ReceivedRow> rows;
-  for (std::uint32_t local = 0; local < local_experts(device.rank()); ++local) {
-    const std::uint32_t expert = problem_.placement.begin(device.rank()) + local;
+  std::uint64_t next = 0;
+  for (std::uint32_t local = 0; local < local_experts(device); ++local) {
+    const std::uint32_t expert = problem_.placement.begin(device) + local;
     const auto expected = problem_.arrivals[iteration].rows(expert);
     const auto count = memory.load<std::uint32_t>(expert_rows(local));
     if (count != expected.size() && verdict.ok) {
@@ -248,20 +263,38 @@ Verdict MoeLayer::verify_dispatch(DeviceProcess& device, std::uint32_t iteration
       verdict.what =
           fmt::format("expert {} reports {} rows, routing sent {}", expert, count, expected.size());
     }
-    for (std::uint32_t i = 0; i < expected.size(); ++i)
-      rows.push_back({expert, i, expected[i], {}, {}});
+    if (order_ == RowOrder::kAsTheyCome) next = first_row(local);
+    const std::size_t first = rows.size();
+    for (std::uint32_t i = 0; i < expected.size(); ++i, ++next) {
+      rows.push_back({expert, i, expected[i], next, memory.load<RowTag>(tag(next)), {}});
+    }
+    if (order_ == RowOrder::kSorted) continue;
+    std::vector<std::pair<RowTag, std::uint64_t>> places;
+    for (std::size_t i = first; i < rows.size(); ++i) places.emplace_back(rows[i].tag, rows[i].at);
+    std::sort(places.begin(), places.end());
+    for (std::size_t i = first; i < rows.size(); ++i) {
+      std::tie(rows[i].tag, rows[i].at) = places[i - first];
+    }
   }
+  return rows;
+}
+
+// The rows at each expert are exactly the rows that routing sent, bit for bit.
+Verdict MoeLayer::verify_dispatch(DeviceProcess& device, std::uint32_t iteration) {
+  Verdict verdict;
+  const auto sent = problem_.control ? nullptr : sent_rows(iteration);
+  const fabric::Memory& memory = device.memory();
+  std::vector<ReceivedRow> rows = received_rows(memory, device.rank(), iteration, verdict);
 #pragma omp parallel for num_threads(problem_.threads) schedule(static)
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    ReceivedRow& received = rows[row];
-    received.tag = memory.load<RowTag>(tag(row));
+  for (std::size_t index = 0; index < rows.size(); ++index) {
+    ReceivedRow& received = rows[index];
     if (problem_.control) {
-      received.row.digest.low = identity_at(memory, expanded(row));
+      received.row.digest.low = identity_at(memory, expanded(received.at));
       continue;
     }
     received.row =
-        SentRow::of(memory.view(expanded(row), payload_bytes_),
-                    precision_ == Precision::kInt8 ? memory.load<float>(scale(row)) : 0.0f);
+        SentRow::of(memory.view(expanded(received.at), payload_bytes_),
+                    precision_ == Precision::kInt8 ? memory.load<float>(scale(received.at)) : 0.0f);
   }
   emu::RunningDigest digest;
   for (const ReceivedRow& received : rows) {

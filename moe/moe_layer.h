@@ -26,6 +26,17 @@ class MoeLayer : public Algorithm {
   enum Operation : std::uint32_t { kDispatch, kExperts, kCombine };
   static constexpr bool kMovesRows = true;
 
+  /// Where a dispatch leaves the rows of a device's experts.
+  enum class RowOrder : std::uint8_t {
+    /// One expert's rows after the other's, those of an expert by source, then in the order in
+    /// which
+    /// the source lists them.
+    kSorted,
+    /// Each local expert has room for all rows that it could get, and takes them in the order in
+    /// which they come.
+    kAsTheyCome,
+  };
+
   std::vector<std::string> operations() const override {
     return {"dispatch", "experts", "combine"};
   }
@@ -41,7 +52,7 @@ class MoeLayer : public Algorithm {
                  std::uint32_t iteration) override;
 
  protected:
-  MoeLayer(const Problem& problem, Precision precision);
+  MoeLayer(const Problem& problem, Precision precision, RowOrder order = RowOrder::kSorted);
 
   virtual emu::Task dispatch(devices::Core& core, std::uint32_t iteration) = 0;
   virtual emu::Task combine(devices::Core& core, std::uint32_t iteration) = 0;
@@ -79,8 +90,9 @@ class MoeLayer : public Algorithm {
   void weighted_sum(devices::Core& core, std::uint32_t token,
                     std::span<const WeightedRow> rows) const;
 
-  // --- Buffers of a device. Rows of expanded, scales, tags and outputs: by local expert, then
-  // source, then the order in which the source lists them. ---
+  // --- Buffers of a device. Rows of expanded, scales, tags and outputs lie as RowOrder says. ---
+  /// Where the rows of a local expert begin, kAsTheyCome.
+  std::uint64_t first_row(std::uint32_t local) const { return local * most_rows_; }
   fabric::Address input(std::uint32_t token) const {
     return input_ + std::uint64_t{token} * output_row_bytes();
   }
@@ -98,10 +110,26 @@ class MoeLayer : public Algorithm {
 
   const Problem& problem_;
   const Precision precision_;
+  const RowOrder order_;
   Layout layout_;
 
  private:
+  // A row at an expert of this device: what it should be, and where it is.
+  struct ReceivedRow {
+    std::uint32_t expert;
+    std::uint32_t index;  // among the expert's rows, as routing lists them
+    RowTag expected;
+    std::uint64_t at;
+    RowTag tag;
+    SentRow row;
+  };
+  std::vector<ReceivedRow> received_rows(const fabric::Memory& memory, std::uint32_t device,
+                                         std::uint32_t iteration, Verdict& verdict) const;
+  // Calls visit(expert, row) for each row that the device's experts have, by local expert.
+  template <typename Visit>
+  void for_each_row(devices::Core& core, Visit&& visit) const;
   void apply_experts(devices::Core& core);
+  void replace(devices::Core& core, std::uint64_t row) const;
   emu::Task run_experts(devices::Core& core, std::uint32_t iteration);
   emu::Time expert_time(std::uint32_t device, std::uint32_t iteration) const;
   std::shared_ptr<const SentRows> sent_rows(std::uint32_t iteration);
@@ -120,6 +148,7 @@ class MoeLayer : public Algorithm {
 
   std::uint32_t payload_bytes_;
   std::uint32_t head_bytes_;  // of a row that hold its identity
+  std::uint64_t most_rows_;   // of one expert
   std::uint64_t max_rows_;
   fabric::Address input_;
   fabric::Address ids_;

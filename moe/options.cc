@@ -58,6 +58,18 @@ std::uint64_t Options::number(const std::string& name, std::uint64_t min, std::u
   return parse(name, text(name), min, max);
 }
 
+double Options::decimal(const std::string& name, double min, double max) const {
+  const std::string& given = text(name);
+  double value = 0;
+  const char* const end = given.data() + given.size();
+  const auto parsed = std::from_chars(given.data(), end, value);
+  if (parsed.ec != std::errc() || parsed.ptr != end || !(value >= min && value <= max)) {
+    throw emu::ConfigError("--set", path_of(name), given,
+                           fmt::format("a number from {} to {}", min, max));
+  }
+  return value;
+}
+
 std::vector<std::uint64_t> Options::numbers(const std::string& name, std::uint64_t min,
                                             std::uint64_t max) const {
   std::vector<std::uint64_t> values;

@@ -27,6 +27,7 @@ class Options {
   const std::string& text(const std::string& name) const;
   bool flag(const std::string& name) const;
   std::uint64_t number(const std::string& name, std::uint64_t min, std::uint64_t max) const;
+  double decimal(const std::string& name, double min, double max) const;
   /// A comma-separated list of numbers; may be empty.
   std::vector<std::uint64_t> numbers(const std::string& name, std::uint64_t min,
                                      std::uint64_t max) const;

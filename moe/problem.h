@@ -23,6 +23,9 @@ struct Problem {
   std::uint64_t seed;
   bool control;  // rows are not carried: an identity of each stands for it
   int threads;   // for host arithmetic
+  std::uint32_t
+      atomic_block_bytes;  // of the fabric: smaller than what an algorithm relies on, or not
+  std::vector<std::uint32_t> nodes;  // by device: the node of the topology that it sits on
   ExpertPlacement placement;
   std::vector<RoutingTable> tables;  // by iteration
   std::vector<Arrivals> arrivals;    // by iteration: the tables seen from the experts

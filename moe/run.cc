@@ -12,11 +12,17 @@
 #include <mutex>
 
 #include "devices/cluster.h"
+#include "devices/order_check.h"
+#include "devices/order_checker.h"
 #include "emu/errors.h"
 #include "emu/near_match.h"
 #include "emu/recorder.h"
 #include "emu/transport.h"
+#include "fabric/placement.h"
+#include "fabric/topology.h"
 #include "moe/algorithm.h"
+#include "moe/check.h"
+#include "moe/contract_notes.h"
 #include "moe/gate.h"
 #include "moe/measurement.h"
 #include "moe/memory_check.h"
@@ -49,6 +55,12 @@ Problem make_problem(const RunConfig& config, const devices::Costs& costs) {
     arrivals.emplace_back(tables.back());
   }
   const ExpertPlacement placement(config.workload.experts(), devices);
+  const fabric::Topology topology =
+      fabric::build_topology(config.machine.fabric(), config.machine_file);
+  std::vector<std::uint32_t> nodes;
+  for (const fabric::NodeId port : fabric::place(topology, devices, config.placement)) {
+    nodes.push_back(port / topology.devices_per_node);
+  }
   const bool real = uses_real_ffn(config.workload, tables.front(), placement);
   return {config.workload,
           costs,
@@ -58,6 +70,8 @@ Problem make_problem(const RunConfig& config, const devices::Costs& costs) {
           config.seed,
           config.control,
           config.threads,
+          config.machine.fabric().atomic_block_bytes(),
+          std::move(nodes),
           placement,
           std::move(tables),
           std::move(arrivals),
@@ -97,7 +111,7 @@ class Driver {
         measurement_(cluster, algorithm, names_) {
     collected_.digests.assign(std::size_t{cluster.ranks()} * config.iterations * operations_, 0);
     for_each_local([this](DeviceProcess& device) {
-      algorithm_.set_up(device);
+      device.as_host([&] { algorithm_.set_up(device); });
       ++local_;
     });
     devices_left_.assign(config.iterations, static_cast<std::uint32_t>(local_));
@@ -155,7 +169,7 @@ class Driver {
     emu::RandomStream late(config_.seed, device.rank(), "late start");
     const auto jitter = static_cast<std::uint64_t>(emu::from_ns(config_.workload.jitter_ns()));
     for (std::uint32_t iteration = first_iteration; iteration < last_iteration; ++iteration) {
-      if (first_operation == 0) algorithm_.prepare(device, iteration);
+      if (first_operation == 0) device.as_host([&] { algorithm_.prepare(device, iteration); });
       for (std::uint32_t operation = first_operation; operation < last_operation; ++operation) {
         const std::uint64_t draw = late.at(std::uint64_t{iteration} * operations_ + operation);
         auto pause = device.sleep(static_cast<emu::Time>(draw % (jitter + 1)));
@@ -214,13 +228,15 @@ class Driver {
   std::int64_t folded_ = 0;
 };
 
+constexpr const char* kTornRead = "torn read on ";
+
 std::string describe(const fabric::TornRead& torn, std::uint32_t reader, std::uint32_t writer) {
   return fmt::format(
-      "torn read on device {}: core {} took {} bytes at {:#x} as complete at {:.3f} us, but a put "
-      "by device "
-      "{} core {} (issued at {:.3f} us) was visible only at {:.3f} us",
-      reader, torn.reader_core, torn.bytes, torn.address, emu::to_us(torn.read), writer,
-      torn.writer_core, emu::to_us(torn.issued), emu::to_us(torn.visible));
+      "{}device {}: core {} took {} bytes at {:#x} as complete at {:.3f} us, but those at {:#x}, "
+      "put "
+      "by device {} core {} at {:.3f} us, were visible only at {:.3f} us",
+      kTornRead, reader, torn.reader_core, torn.bytes, torn.address, emu::to_us(torn.read),
+      torn.missing, writer, torn.writer_core, emu::to_us(torn.issued), emu::to_us(torn.visible));
 }
 
 // Failures of all processes in rank order, which is device order; and the digest of all outputs.
@@ -245,8 +261,11 @@ void collect(Cluster& cluster, const Collected& collected, Result& result) {
       at = end + 1;
     }
   }
-  // By text, so that the listing does not depend on how devices are spread over processes.
+  // By text, so that the listing does not depend on how devices are spread over processes; torn
+  // reads first, since they are why rows are wrong.
   std::sort(all.begin(), all.end());
+  std::stable_partition(all.begin(), all.end(),
+                        [](const std::string& line) { return line.starts_with(kTornRead); });
   const auto total = static_cast<std::uint64_t>(processes.sum(static_cast<std::int64_t>(failures)));
   result.set_verified(total == 0);
   for (std::size_t i = 0; i < all.size() && i < kFailuresListed; ++i) result.add_failures(all[i]);
@@ -288,6 +307,12 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
     if (field.rfind("algorithm.", 0) == 0) options.set(field.substr(10), value);
     (*result.mutable_settings())[field] = value;
   }
+  if (config.check && config.devices > devices::OrderChecker::kMostDevices) {
+    throw emu::ConfigError("--check", "", fmt::format("{} devices", config.devices),
+                           fmt::format("at most {}: what each core knows of all others grows with "
+                                       "the square",
+                                       devices::OrderChecker::kMostDevices));
+  }
   check_tables_fit(processes, config, entry);
   Problem problem = make_problem(config, costs);
   const std::unique_ptr<Algorithm> algorithm = entry.make(problem, options);
@@ -303,7 +328,9 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
                                emu::from_ns(config.machine.fabric().adversary_delay_ns())};
   if (config.max_virtual_ms > 0) cluster_options.limit = emu::from_ns(config.max_virtual_ms * 1e6);
   cluster_options.what_if = config.what_if;
+  cluster_options.lost_put = config.lost_put;
   if (config.explain) cluster_options.causal_entries = config.most_causes;
+  if (config.check) cluster_options.check_records = config.most_accesses / config.devices;
   const auto transport = emu::make_transport(config.transport, processes);
   Cluster cluster(processes, transport.get(), config.machine, config.machine_file, cluster_options);
   // Devices on threads of their own need no others for their arithmetic.
@@ -328,6 +355,9 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
     });
   }
   outcome.hang = driver.run();
+  if (cluster.is_local(config.lost_put.rank)) {
+    outcome.put_lost = cluster.device(config.lost_put.rank).has_lost_put();
+  }
 
   result.set_topology(config.machine.name());
   result.set_workload(config.workload.name());
@@ -341,9 +371,17 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
   result.set_align(config.align);
   result.set_payload(config.control ? "control" : "full");
   result.set_adversary(config.adversary);
+  for (const std::string& note :
+       contract_notes(config.algorithm, algorithm->contract(), config.machine.fabric())) {
+    result.add_notes(note);
+  }
+  for (const std::string& note : algorithm->notes()) result.add_notes(note);
   collect(cluster, driver.collected(), result);
   if (recorder) outcome.trace = collect_trace(*recorder, cluster);
+  if (config.check) *result.mutable_check() = run_check(cluster, config.most_accesses);
   if (!outcome.hang.empty()) {
+    for (const OrderFinding& finding : result.check().findings())
+      outcome.hang += "check: " + finding.text() + "\n";
     // What went wrong before may well be why.
     for (const std::string& failure : result.failures())
       outcome.hang += "before that: " + failure + "\n";

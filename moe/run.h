@@ -10,6 +10,7 @@
 
 #include "devices/causal_history.h"
 #include "devices/critical_path.h"
+#include "devices/lost_put.h"
 #include "devices/machine.h"
 #include "emu/process_group.h"
 #include "moe/result.pb.h"
@@ -31,8 +32,10 @@ struct RunConfig {
   std::string operation;  // each iteration ends with this one; empty: with the last
   bool align = false;
   bool adversary = false;
-  double max_virtual_ms = 0;  // 0: no limit
-  bool control = false;       // --payload control: flags, counts and tags are carried, rows are not
+  bool check = false;                                    // with the happens-before checker
+  std::uint64_t most_accesses = std::uint64_t{1} << 26;  // of 40 bytes, that it keeps
+  double max_virtual_ms = 0;                             // 0: no limit
+  bool control = false;  // --payload control: flags, counts and tags are carried, rows are not
   int threads = 1;
   std::string transport = "auto";
   devices::Overrides
@@ -40,6 +43,7 @@ struct RunConfig {
   bool explain = false;  // keep the causes of what happened,
   std::uint64_t most_causes = std::uint64_t{1} << 23;  // of 32 bytes; more than that: none
   devices::WhatIf what_if;                             // for runs without a cost
+  devices::LostPut lost_put;                           // for runs that must fail
   std::optional<TraceRequest> trace;
   std::function<void(const std::string&)> progress;  // a line now and then; may be empty
 };
@@ -52,11 +56,16 @@ struct RunOutcome {
   std::vector<devices::CriticalPath> paths;
   /// What `trace` asked for; on process 0 alone, also after a hang.
   std::optional<RunTrace> trace;
+  /// RunConfig::lost_put was issued, by a device of this process.
+  bool put_lost = false;
   /// Largest latency over all devices, by iteration, then operation.
   std::vector<std::vector<emu::Time>> slowest;
   /// With RunConfig::explain: the causes, on process 0 alone.
   devices::CausalHistory history;
 };
+
+/// True if the result is verified and the checker, if it ran, found nothing.
+bool passed(const Result& result);
 
 /// Collective over `processes`; every process gets the same result (R4), the host section aside.
 /// Throws ConfigError before any work when sizes do not fit (each process the same),

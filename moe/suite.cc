@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "emu/errors.h"
@@ -11,25 +12,124 @@ namespace orrery::moe {
 
 namespace {
 
-void check_figure(const Row& row, const std::string& path, const std::string& field) {
-  const bool compared = row.role() != Row::EXTRA;
-  const double figure = row.published_us();
-  if (compared && figure <= 0) {
-    throw emu::ConfigError(
-        path, field + ".published_us",
-        row.has_published_us() ? fmt::format("{}", figure) : "nothing",
-        "a latency above 0 in a row that is compared (role " + Row::Role_Name(row.role()) + ")");
+const std::string kAlgorithm = "algorithm.";
+
+// What the baseline of `row` runs: the row with the baseline's fields on top.
+Row resolved_baseline(const Row& row) {
+  Row baseline = row;
+  baseline.clear_baseline();
+  baseline.clear_metric();
+  baseline.clear_pick();
+  if (row.baseline().has_algorithm() && row.baseline().algorithm() != row.algorithm()) {
+    baseline.clear_settings();
+    for (const std::string& setting : row.settings()) {
+      if (!setting.starts_with(kAlgorithm)) baseline.add_settings(setting);
+    }
   }
-  if (!compared && row.has_published_us()) {
-    throw emu::ConfigError(path, field + ".role", Row::Role_Name(row.role()),
-                           "PREDICTED or CALIBRATES in a row with published_us");
+  baseline.MergeFrom(row.baseline());
+  return baseline;
+}
+
+class RowCheck {
+ public:
+  RowCheck(const Row& row, const std::string& path, const std::string& field)
+      : row_(row), path_(path), field_(field) {}
+
+  void figure() const {
+    const bool latency = row_.metric() == Row::LATENCY;
+    const std::string name = latency ? "published_us" : "published";
+    if (latency ? row_.has_published() : row_.has_published_us()) {
+      fail(latency ? "published" : "published_us", fmt::format("{}", given()),
+           fmt::format("{} in a row of metric {}", name, Row::Metric_Name(row_.metric())));
+    }
+    const bool compared = row_.role() != Row::EXTRA;
+    const double least = row_.metric() == Row::REDUCTION_PERCENT ? -1e3 : 0;
+    if (compared && (!has_published(row_) || published(row_) <= least)) {
+      fail(name, has_published(row_) ? fmt::format("{}", published(row_)) : "nothing",
+           fmt::format("a {} in a row that is compared (role {})",
+                       latency ? "latency above 0" : "figure", Row::Role_Name(row_.role())));
+    }
+    if (!compared && has_published(row_)) {
+      fail("role", Row::Role_Name(row_.role()),
+           "PREDICTED, CALIBRATES or CONTRADICTS in a row with " + name);
+    }
+    if (row_.metric() == Row::REDUCTION_PERCENT && has_published(row_) && published(row_) >= 100)
+      fail(name, fmt::format("{}", published(row_)), "a reduction of less than 100 %");
+    if (compared && row_.source().empty())
+      fail("source", "nothing", "where the published figure stands");
   }
-  if (compared && row.source().empty()) {
-    throw emu::ConfigError(path, field + ".source", "nothing", "where the published figure stands");
+
+  void runs() const {
+    if (row_.has_baseline() != (row_.metric() != Row::LATENCY)) {
+      fail("baseline", row_.has_baseline() ? "a baseline" : "nothing",
+           row_.has_baseline() ? "none in a row of metric LATENCY" : "the run to compare with");
+    }
+    const Row& baseline = row_.baseline();
+    if (baseline.has_baseline() || baseline.has_metric() || baseline.has_pick() ||
+        !baseline.tokens().empty() || has_published(baseline)) {
+      fail("baseline", "more than a run",
+           "no baseline, metric, pick, tokens or figure of its own: those are the row's");
+    }
+    if (row_.has_pick() != (row_.tokens_size() > 1)) {
+      fail("pick", row_.has_pick() ? Row::Pick_Name(row_.pick()) : "nothing",
+           row_.has_pick() ? "several numbers of tokens to pick from"
+                           : "SMALLEST or LARGEST of several numbers of tokens");
+    }
+    if (row_.payload() != "full" && row_.payload() != "control")
+      fail("payload", row_.payload(), "full or control");
+  }
+
+  [[noreturn]] void fail(const std::string& name, const std::string& value,
+                         const std::string& expectation) const {
+    throw emu::ConfigError(path_, field_ + "." + name, value, expectation);
+  }
+
+ private:
+  double given() const { return row_.has_published() ? row_.published() : row_.published_us(); }
+
+  const Row& row_;
+  const std::string& path_;
+  const std::string& field_;
+};
+
+// A row that contradicts has another of its role that predicts the same and says otherwise.
+void check_contradictions(const Suite& suite, const std::string& path) {
+  for (int i = 0; i < suite.rows_size(); ++i) {
+    const Row& row = suite.rows(i);
+    if (row.role() != Row::CONTRADICTS) continue;
+    const std::string run = prediction_of(row).SerializeAsString();
+    const bool found = std::any_of(suite.rows().begin(), suite.rows().end(), [&](const Row& other) {
+      return other.role() == Row::CONTRADICTS && published(other) != published(row) &&
+             prediction_of(other).SerializeAsString() == run;
+    });
+    if (!found) {
+      throw emu::ConfigError(path, fmt::format("rows.{}.role", i), "CONTRADICTS",
+                             "another row of this role with the same run and another figure");
+    }
   }
 }
 
 }  // namespace
+
+bool has_published(const Row& row) {
+  return row.metric() == Row::LATENCY ? row.has_published_us() : row.has_published();
+}
+
+double published(const Row& row) {
+  return row.metric() == Row::LATENCY ? row.published_us() : row.published();
+}
+
+Row prediction_of(const Row& row) {
+  Row out = row;
+  for (Row* each : {&out, out.has_baseline() ? out.mutable_baseline() : &out}) {
+    each->set_id("");
+    each->clear_role();
+    each->clear_published_us();
+    each->clear_published();
+    each->clear_source();
+  }
+  return out;
+}
 
 Suite load_suite(const std::string& path) {
   Suite suite;
@@ -38,6 +138,11 @@ Suite load_suite(const std::string& path) {
   for (int i = 0; i < suite.rows_size(); ++i) {
     Row row = suite.common();
     row.MergeFrom(suite.rows(i));
+    RowCheck(row, path, fmt::format("rows.{}", i)).runs();
+    if (row.has_baseline()) {
+      const Row baseline = resolved_baseline(row);
+      *row.mutable_baseline() = baseline;
+    }
     *suite.mutable_rows(i) = row;
   }
   suite.clear_common();
@@ -45,13 +150,30 @@ Suite load_suite(const std::string& path) {
   if (suite.rows_size() == 0) throw emu::ConfigError(path, "rows", "nothing", "at least one row");
   for (int i = 0; i < suite.rows_size(); ++i) {
     const std::string field = fmt::format("rows.{}", i);
-    check_figure(suite.rows(i), path, field);
+    RowCheck(suite.rows(i), path, field).figure();
     if (!ids.insert(suite.rows(i).id()).second) {
       throw emu::ConfigError(path, field + ".id", suite.rows(i).id(),
                              "an id that no other row has");
     }
   }
+  check_contradictions(suite, path);
   return suite;
+}
+
+AssumedRanges load_ranges(const std::string& path) {
+  AssumedRanges ranges;
+  emu::load_text_file(path, ranges);
+  emu::check_ranges(ranges, path);
+  if (ranges.ranges().empty()) {
+    throw emu::ConfigError(path, "ranges", "nothing", "at least one field with its values");
+  }
+  for (int i = 0; i < ranges.ranges_size(); ++i) {
+    if (ranges.ranges(i).values().empty()) {
+      throw emu::ConfigError(path, fmt::format("ranges.{}.values", i), "nothing",
+                             "the ends of the range of " + ranges.ranges(i).field());
+    }
+  }
+  return ranges;
 }
 
 }  // namespace orrery::moe

@@ -31,7 +31,7 @@ void add_package_cables(TopologyBuilder& builder, const Clos& clos, std::uint32_
       builder.cable_kind(clos.package_link(), "package_link", builder.link_class("package"));
   for (std::uint32_t a = 0; a < devices; ++a) {
     const std::uint32_t package_end = (a / size + 1) * size;
-    for (std::uint32_t b = a + 1; b < package_end; ++b) builder.add_cable(a, b, kind, 0);
+    for (std::uint32_t b = a + 1; b < package_end; ++b) builder.add_cable(a, b, kind);
   }
 }
 
@@ -86,7 +86,10 @@ Topology build_clos(const Clos& clos, const std::string& where) {
   add_package_cables(builder, clos, device_count);
   add_device_cables(builder, clos, device_count);
   add_uplinks(builder, clos, device_count, spines);
-  return builder.finish(device_count, clos.devices_per_node(), clos.devices_per_package());
+  Topology topology =
+      builder.finish(device_count, clos.devices_per_node(), clos.devices_per_package());
+  topology.devices_forward = false;
+  return topology;
 }
 
 }  // namespace orrery::fabric

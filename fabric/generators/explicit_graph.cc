@@ -106,7 +106,7 @@ Topology build_explicit(const Explicit& graph, const std::string& where) {
     const auto kind = builder.cable_kind(cable.link(), fmt::format("cables.{}.link", i),
                                          builder.link_class(cable.link_class()));
     const auto [a, b] = sketch.ends[static_cast<std::size_t>(i)];
-    builder.add_cable(node_of[a], node_of[b], kind, 0);
+    builder.add_cable(node_of[a], node_of[b], kind);
   }
   return builder.finish(devices, devices, 1);
 }

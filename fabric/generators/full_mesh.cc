@@ -23,7 +23,7 @@ void add_dimension(TopologyBuilder& builder, std::uint32_t devices, std::uint32_
   for (std::uint32_t device = 0; device < devices; ++device) {
     const std::uint32_t position = device / stride % size;
     for (std::uint32_t other = position + 1; other < size; ++other) {
-      builder.add_cable(device, device + (other - position) * stride, kind, 0);
+      builder.add_cable(device, device + (other - position) * stride, kind);
     }
   }
 }

@@ -15,8 +15,10 @@ Topology build_star(const Star& star, const std::string& where) {
   }
   const NodeId hub = builder.add_node(1, "switch");
   for (std::uint32_t device = 0; device < star.devices(); ++device)
-    builder.add_cable(device, hub, kind, 0);
-  return builder.finish(star.devices(), star.devices(), 1);
+    builder.add_cable(device, hub, kind);
+  Topology topology = builder.finish(star.devices(), star.devices(), 1);
+  topology.devices_forward = false;
+  return topology;
 }
 
 }  // namespace orrery::fabric

@@ -6,10 +6,11 @@
 // (kernels and design text), as read for this project.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "moe/moe_layer.h"
+#include "moe/push_combine.h"
 #include "moe/share.h"
 
 namespace orrery::moe {
@@ -20,12 +21,14 @@ using devices::Core;
 using devices::PutHandle;
 using devices::Slots;
 
+// A core's queue holds two rows (double buffering). A buffer is free again when the store from it
+// is acknowledged: assumed, since else the published dispatch would not slow down over two hops.
+
 // Vector passes of the kernels, counted in their inner loops: quantisation (widen, abs, reduce max,
 // scale, narrow twice), position of an entry and rows of an expert (subtract, abs, min with 1,
-// sum), weighted sum (widen, multiply, add) and the final cast.
+// sum).
 constexpr int kQuantisePasses = 6;
 constexpr int kCountPasses = 4;
-constexpr int kAccumulatePasses = 3;
 
 struct Status {
   float flag = 1.0f;
@@ -42,8 +45,6 @@ struct Trailer {
 };
 static_assert(sizeof(Trailer) == 32);
 
-using Arrived = std::array<float, 8>;  // one 32-byte block of a combine flag
-
 devices::Predicate flag_is_one() {
   return {[](const std::byte* slot, std::uint64_t) {
             float flag;
@@ -53,40 +54,27 @@ devices::Predicate flag_is_one() {
           0, "status with flag 1.0"};
 }
 
-devices::Predicate sum_is_eight() {
-  return {[](const std::byte* slot, std::uint64_t) {
-            Arrived floats;
-            std::memcpy(&floats, slot, sizeof(floats));
-            float sum = 0;
-            for (const float each : floats) sum += each;
-            return sum == 8.0f;
-          },
-          0, "eight floats that sum to 8.0"};
-}
-
-class CannBsp final : public MoeLayer {
+class CannBsp final : public PushCombine {
  public:
   CannBsp(const Problem& problem, const Options& options)
-      : MoeLayer(problem, options.text("quantise") == "int8" ? Precision::kInt8 : Precision::kBf16),
+      : PushCombine(problem,
+                    options.text("quantise") == "int8" ? Precision::kInt8 : Precision::kBf16),
         cores_per_call_(options.numbers("cores", 1, problem.costs.cores)),
         sabotage_(options.text("sabotage")) {
     const std::uint64_t cores = problem.costs.cores;
     const std::uint64_t experts = max_local_experts();
-    combine_slot_bytes_ = align_up(output_row_bytes(), 512);
-    const std::uint64_t entries = std::uint64_t{problem.token_bound} * problem.top_k();
     // A token may name an expert several times only where the gate allows it.
     list_rows_ =
         problem.token_bound * (problem.workload.gate().allow_duplicates() ? problem.top_k() : 1);
     half_rows_ = problem.devices * experts * list_rows_;
     status_half_bytes_ = align_up(problem.devices * experts * sizeof(Status), 512);
-    arrived_half_bytes_ = align_up(entries * sizeof(Arrived), 512);
 
     window_ = layout_.rows(2 * half_rows_, row_stride());
     status_ = layout_.flat(2 * status_half_bytes_);
     counts_ = layout_.flat(problem.devices * experts * 4);
-    combine_window_ = layout_.rows(2 * entries, combine_slot_bytes_);
-    arrived_ = layout_.flat(2 * arrived_half_bytes_);
-    parity_ = layout_.flat(cores * kParityStride * 2);
+    sums_ = layout_.flat(cores * kSumStride);
+    lay_out_combine(2);
+    parity_ = layout_.flat(parity_bytes());
     scratch_ = layout_.rows(cores * 2, row_stride());
   }
 
@@ -99,19 +87,24 @@ class CannBsp final : public MoeLayer {
     return static_cast<std::uint32_t>(cores_per_call_[iteration % cores_per_call_.size()]);
   }
 
+  // The parities of all cores' calls begin at 0.
+  void set_up(devices::DeviceProcess& device) override {
+    const auto parities = device.memory().view(parity_, parity_bytes());
+    std::fill(parities.begin(), parities.end(), std::byte{0});
+  }
+
   std::uint64_t touched_bytes(std::uint32_t device) const override {
-    // Live at once: outputs on their way back and what they become at their origins.
-    std::uint64_t entries = 0;
-    for (std::uint32_t i = 0; i < problem_.iterations; ++i) {
-      entries = std::max<std::uint64_t>(entries, tokens(device, i) * problem_.top_k());
-    }
-    return MoeLayer::touched_bytes(device) + entries * combine_slot_bytes_ +
+    return PushCombine::touched_bytes(device) +
            std::uint64_t{problem_.costs.cores} * 2 * row_stride();
   }
 
  private:
   static constexpr std::uint32_t kParityStride = 512;
+  static constexpr std::uint32_t kSumStride = 32;
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  std::uint64_t parity_bytes() const {
+    return std::uint64_t{problem_.costs.cores} * kParityStride * 2;
+  }
 
   // --- Layout ---
   fabric::Address slot(std::uint32_t half, std::uint32_t source, std::uint32_t local,
@@ -126,15 +119,7 @@ class CannBsp final : public MoeLayer {
     return status_ + half * status_half_bytes_ + std::uint64_t{index} * sizeof(Status);
   }
   fabric::Address count(std::uint32_t index) const { return counts_ + std::uint64_t{index} * 4; }
-  fabric::Address combine_slot(std::uint32_t half, std::uint32_t token, std::uint32_t k) const {
-    const std::uint64_t entries = std::uint64_t{problem_.token_bound} * problem_.top_k();
-    return combine_window_ +
-           (half * entries + std::uint64_t{token} * problem_.top_k() + k) * combine_slot_bytes_;
-  }
-  fabric::Address arrived(std::uint32_t half, std::uint32_t token, std::uint32_t k) const {
-    return arrived_ + half * arrived_half_bytes_ +
-           (std::uint64_t{token} * problem_.top_k() + k) * sizeof(Arrived);
-  }
+  fabric::Address sum(std::uint32_t core) const { return sums_ + std::uint64_t{core} * kSumStride; }
   fabric::Address buffer(const Core& core, std::uint32_t which) const {
     return scratch_ + (std::uint64_t{core.index()} * 2 + which) * row_stride();
   }
@@ -156,6 +141,7 @@ class CannBsp final : public MoeLayer {
     co_await send_tokens(core, iteration, half);
     co_await set_status(core, iteration, half);
     co_await wait_dispatch(core, half);
+    co_await sum_counts(core);
     co_await copy_out(core, half);
   }
 
@@ -183,7 +169,7 @@ class CannBsp final : public MoeLayer {
       const RowTag tag{core.rank(), entry / problem_.top_k(), entry % problem_.top_k()};
       const fabric::Address record = buffer(core, turn);
 
-      co_await core.wait_local(in_flight[turn]);
+      co_await core.wait_complete(in_flight[turn]);
       co_await core.stream(output_row_bytes());
       if (tag.token == encoded) {
         encode_again(core, record, buffer(core, turn ^ 1));
@@ -260,17 +246,32 @@ class CannBsp final : public MoeLayer {
     co_await core.barrier();
   }
 
-  // Lists are split over the cores; the rows before a list are the sum of the counts before it.
-  emu::Task copy_out(Core& core, std::uint32_t half) {
+  // Lists are split over the cores as statuses were. Each adds up its own counts and tells the
+  // others.
+  emu::Task sum_counts(Core& core) {
     core.phase("sum counts");
     const std::uint32_t lists = local_experts(core.rank()) * problem_.devices;
     const Share mine = share(lists, core.count(), core.index());
-    const auto counts = core.array<std::uint32_t>(counts_, lists);
-    co_await core.stream(lists * sizeof(std::uint32_t));
-    co_await core.compute(core.costs().vector(lists));
+    const auto counts = core.array<std::uint32_t>(count(mine.begin), mine.size());
+    std::uint32_t rows = 0;
+    for (const std::uint32_t each : counts) rows += each;
+    co_await core.compute(core.costs().vector(mine.size()));
+    core.write(sum(core.index()), rows);
+    co_await core.stream(kSumStride);
+    co_await core.barrier();
+  }
+
+  emu::Task copy_out(Core& core, std::uint32_t half) {
     core.phase("copy out");
+    const std::uint32_t lists = local_experts(core.rank()) * problem_.devices;
+    const Share mine = share(lists, core.count(), core.index());
+    co_await core.stream(std::uint64_t{core.count()} * kSumStride);
+    co_await core.compute(core.costs().vector(core.count()));
     std::uint64_t row = 0;
-    for (std::uint32_t index = 0; index < mine.begin; ++index) row += counts[index];
+    for (std::uint32_t before = 0; before < core.index(); ++before) {
+      row += core.load<std::uint32_t>(sum(before));
+    }
+    const auto counts = core.array<std::uint32_t>(counts_, lists);
     for (std::uint32_t index = mine.begin; index < mine.end; ++index) {
       const std::uint32_t local = index / problem_.devices;
       const std::uint32_t source = index % problem_.devices;
@@ -279,6 +280,8 @@ class CannBsp final : public MoeLayer {
         const fabric::Address record = slot(half, source, local, n);
         core.accept(record, record_bytes());
         co_await core.move(expanded(row), record, payload_bytes());
+        co_await core.stream(sizeof(float));   // its scale and its triple go out
+        co_await core.stream(sizeof(RowTag));  // by copies of their own
         const auto tail = core.load<Trailer>(trailer(expanded(row)));
         core.write(scale(row), tail.scale);
         core.write(tag(row), tail.tag);
@@ -295,92 +298,18 @@ class CannBsp final : public MoeLayer {
 
   emu::Task combine(Core& core, std::uint32_t iteration) override {
     const std::uint32_t half = flip_parity(core, kCombine);
-    co_await send_outputs(core, half);
-    co_await reduce(core, iteration, half);
-  }
-
-  // Every row goes back to its origin, followed by its own flag from the same core: one ordered
-  // channel. The start is rotated by rank, so that not all devices send to the first one at once.
-  emu::Task send_outputs(Core& core, std::uint32_t half) {
-    core.phase("send outputs");
-    std::uint32_t rows = 0;
-    for (std::uint32_t local = 0; local < local_experts(core.rank()); ++local) {
-      rows += core.load<std::uint32_t>(expert_rows(local));
-    }
-    const Share mine = share(rows, core.count(), core.index());
-    Arrived flag;
-    flag.fill(1.0f);
-    PutHandle last;
-    const auto rotation =
-        static_cast<std::uint32_t>(std::uint64_t{core.rank()} * mine.size() / core.ranks());
-    for (std::uint32_t i = 0; i < mine.size(); ++i) {
-      const std::uint32_t row = mine.begin + (i + rotation) % mine.size();
-      const auto origin = core.load<RowTag>(tag(row));
-      co_await core.stream(output_row_bytes());
-      last = co_await core.give(origin.source, combine_slot(half, origin.token, origin.k),
-                                expert_output(row), output_row_bytes());
-      co_await core.fence();
-      co_await core.store(origin.source, arrived(half, origin.token, origin.k), flag);
-    }
-    co_await core.wait_local(last);
-  }
-
-  // The arithmetic of reduce() at one go, when its time has passed.
-  void add_up(Core& core, std::uint32_t half, std::uint32_t token,
-              std::span<const std::int32_t> ids, std::span<const float> weights) {
-    thread_local std::vector<WeightedRow> rows;
-    rows.clear();
-    for (std::uint32_t k = 0; k < ids.size(); ++k) {
-      if (ids[k] >= 0) rows.push_back({combine_slot(half, token, k), weights[k]});
-    }
-    weighted_sum(core, token, rows);
-    for (const WeightedRow& each : rows) core.discard(each.row, combine_slot_bytes_);
-  }
-
-  // Tokens are split over the cores: wait for a token's rows, then add them in ascending k.
-  emu::Task reduce(Core& core, std::uint32_t iteration, std::uint32_t half) {
-    core.phase("reduce");
-    const Share mine = share(tokens(core.rank(), iteration), core.count(), core.index());
-    const std::uint32_t top_k = problem_.top_k();
-    for (std::uint32_t token = mine.begin; token < mine.end; ++token) {
-      const auto ids = core.array<std::int32_t>(this->ids() + token * top_k * 4, top_k);
-      const auto weights = core.array<float>(this->weights() + token * top_k * 4, top_k);
-      Slots slots{arrived(half, token, 0), sizeof(Arrived), sizeof(Arrived), top_k, 0};
-      for (std::uint32_t k = 0; k < top_k; ++k) {
-        if (ids[k] < 0) slots.skip |= std::uint64_t{1} << k;
-      }
-      const auto writer = [this, ids](std::uint32_t k) {
-        const auto expert = static_cast<std::uint32_t>(ids[k]);
-        return fmt::format("device {} (row of expert {})", problem_.placement.owner(expert),
-                           expert);
-      };
-      const devices::Predicate ready = sum_is_eight();
-      co_await core.wait_until(slots, ready, writer);
-      for (std::uint32_t k = 0; k < top_k; ++k) {
-        core.write(arrived(half, token, k), Arrived{});
-        if (ids[k] < 0) continue;
-        co_await core.stream(output_row_bytes());
-        core.accept(combine_slot(half, token, k), output_row_bytes());
-        co_await core.compute(kAccumulatePasses * core.costs().vector(problem_.hidden()));
-      }
-      add_up(core, half, token, ids, weights);
-      co_await core.compute(core.costs().vector(problem_.hidden()));
-      co_await core.stream(output_row_bytes());
-    }
+    co_await push_combine(core, iteration, half);
   }
 
   const std::vector<std::uint64_t> cores_per_call_;
   const std::string sabotage_;
-  std::uint64_t combine_slot_bytes_;
   std::uint32_t list_rows_;
   std::uint64_t half_rows_;
   std::uint64_t status_half_bytes_;
-  std::uint64_t arrived_half_bytes_;
   fabric::Address window_;
   fabric::Address status_;
   fabric::Address counts_;
-  fabric::Address combine_window_;
-  fabric::Address arrived_;
+  fabric::Address sums_;
   fabric::Address parity_;
   fabric::Address scratch_;
 };

@@ -129,7 +129,9 @@ void write_files() {
 std::vector<Case> cases() {
   std::vector<Case> list = {
       // Commands and flags
-      {"NoCommand", "", {"command line", "nothing", "run, sweep, compare, validate, topo, list"}},
+      {"NoCommand",
+       "",
+       {"command line", "nothing", "run, sweep, compare, validate, topo, litmus, list"}},
       {"UnknownCommand", "rum", {"command line", "'rum'", "did you mean 'run'"}},
       {"NoTopology", "run --algorithm p2p", {"--topology", "nothing", "orrery list topologies"}},
       {"NoAlgorithm", "run --topology tiny", {"--algorithm", "nothing", "orrery list algorithms"}},
@@ -228,6 +230,34 @@ std::vector<Case> cases() {
       {"SetBlocksPerPacket",
        kTiny + "--set fabric.packet_bytes=4000",
        {"packet_bytes", "'4000'", "multiple"}},
+      {"FailedPlane",
+       kTiny + "--set fabric.failed_planes=0,2",
+       {"fabric.failed_planes", "'2'", "planes from 0 to 1"}},
+      {"FailedPlaneText",
+       kTiny + "--set fabric.failed_planes=0,",
+       {"--set", "fabric.failed_planes", "''", "an integer from 0 to 255"}},
+      {"FailedPlanesOfNone",
+       "run --topology star --algorithm p2p --set fabric.failed_planes=0",
+       {"fabric.failed_planes", "'0'", "this fabric has no planes"}},
+      {"FailedLink",
+       kTiny + "--set fabric.failed_links=device3-L1.node0.plane0",
+       {"fabric.failed_links", "'device3-L1.node0.plane0'",
+        "did you mean 'device0-L1.node0.plane0'"}},
+      {"CutOff",
+       kTiny + "--set fabric.failed_planes=0,1",
+       {"fabric.failed_planes", "'0,1'", "6 of 6 pairs are cut off, first device0 and device1"}},
+      {"CutOffSweep",
+       kSweep + "--vary 'fabric.failed_planes=0,1;1,0'",
+       {"fabric.failed_planes", "6 of 6 pairs are cut off", "no point of the sweep can run"}},
+      {"TopoFailedPlane",
+       "topo tiny --set fabric.failed_planes=7",
+       {"fabric.failed_planes", "'7'", "planes from 0 to 1"}},
+      {"TopoSetWorkload",
+       "topo tiny --set workload.tokens=7",
+       {"--set", "workload.tokens", "fabric. or device."}},
+      {"RangesUnknown",
+       "validate --suite cm384 --ranges cm348",
+       {"--ranges", "'cm348'", "did you mean 'cm384'"}},
       {"SetTopK", kTiny + "--set workload.top_k=9", {"top_k", "'9'", "experts (8)"}},
       {"SetUnknownOption",
        kTiny + "--set algorithm.quantize=int8",
@@ -547,6 +577,18 @@ std::vector<Case> cases() {
        "validate --suite DIR/lost-topology.suite.textproto",
        {"lost-topology.suite.textproto", "row r", "'tinny'", "did you mean 'tiny'"}},
       {"SuiteJson", "validate --json DIR", {"--json", "a directory"}},
+      {"LitmusTopology", "litmus --topology tine", {"--topology", "'tine'", "did you mean 'tiny'"}},
+      {"LitmusTest", "litmus --test mesage", {"--test", "'mesage'", "did you mean 'message'"}},
+      {"LitmusRuns", "litmus --runs 0", {"--runs", "'0'", "from 1 to 1000000"}},
+      {"LitmusSeed", "litmus --seed -1", {"--seed", "'-1'"}},
+      {"LitmusSetWorkload",
+       "litmus --set workload.tokens=1",
+       {"--set", "workload.tokens", "begins with fabric. or device."}},
+      {"LitmusSetField",
+       "litmus --set fabric.order_scop=NONE",
+       {"--set", "order_scop", "did you mean"}},
+      {"LitmusPlacement", "litmus --topology tiny --placement 0-9", {"--placement", "0 to 3"}},
+      {"LitmusJson", "litmus --json DIR", {"--json", "a directory"}},
   };
   return list;
 }
@@ -587,7 +629,8 @@ std::vector<Case> cases_for_mpirun() {
       "JsonNoFolder",      "SuiteNoFigure",     "PluginMissing",        "PluginIsText",
       "SweepUnknownKey",   "SweepNoPointRuns",  "SweepPerPoint",        "SweepCsv",
       "SweepFolderIsFile", "TraceFileNoFolder", "TraceDevicesTooLarge", "CompareMissing",
-      "CompareOutcome",    "CompareMixed",      "CompareJson"};
+      "CompareOutcome",    "CompareMixed",      "CompareJson",          "LitmusTest",
+      "LitmusJson"};
   for (const Case& each : cases()) {
     if (std::find(wanted.begin(), wanted.end(), each.name) != wanted.end()) list.push_back(each);
   }

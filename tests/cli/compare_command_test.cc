@@ -144,7 +144,7 @@ TEST(CompareCommand, OneSweepByItsKeys) {
   EXPECT_THAT(out, HasSubstr("A  DIR/sweep/points.jsonl: 2 points, 2 ok\n"));
   EXPECT_THAT(out, HasSubstr("fixed: topology=tiny workload=tiny algorithm=cann-bsp"));
   EXPECT_THAT(out, HasSubstr("\n" + key + ": max against " + key + "=500, "));
-  EXPECT_THAT(out, HasSubstr("\n  250               1    0.8942   (0.894, 0.894)    1.0000"));
+  EXPECT_THAT(out, HasSubstr("\n  250               1    0.9108   (0.911, 0.911)    1.0000"));
 }
 
 TEST(CompareCommand, TwoSweepsPointByPoint) {
@@ -161,7 +161,7 @@ TEST(CompareCommand, TwoSweepsPointByPoint) {
   EXPECT_THAT(out, HasSubstr("\nA and B: 2 points in both\n"
                              "A and B differ in one input alone: device.poll_ns\n"));
   EXPECT_THAT(out, HasSubstr("\nmax of dispatch, us\n  tokens            A            B       B/A\n"
-                             "  4             4.917 "));
+                             "  4             5.828 "));
 }
 
 TEST(CompareCommand, APointThatIsNotOkIsExitCode1) {

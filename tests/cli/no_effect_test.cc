@@ -64,7 +64,12 @@ std::vector<Case> idle_inputs() {
       {"PlaneChoice", package, "fabric.plane_choice", "HASH", kCouldNot, "no put crossed"},
       {"PackageLink", hops, "fabric.clos.package_link.gb_per_s", "1", kCouldNot, "every put"},
       {"SelfLatency", star, "fabric.self_latency_ns", "7", kCouldNot, "every put crossed"},
-      {"LocalFlag", tiny, "device.local_flag_ns", "9", kCouldNot, "no verb"},
+      {"FailedPlane", package, "fabric.failed_planes", "3", kCouldNot, "no put crossed a switch"},
+      {"NoFailedPlane", tiny, "fabric.failed_planes", "none", kCouldNot, "topology tiny has that"},
+      {"FailedLinkElsewhere", node, "fabric.failed_links", "die16-L1.node1.plane0", kUnknown,
+       "no event of the run depended on it"},
+      {"HostSync", tiny, "device.host_sync_ns", "9", kCouldNot, "no core waited for the host"},
+      {"LocalAtomic", tiny, "device.local_atomic_ns", "9", kCouldNot, "in local atomics"},
       {"Fence", flush, "device.fence_ns", "77", kCouldNot, "no core issued a fence"},
       {"Barrier", star, "device.barrier_ns", "77", kCouldNot, "no kernel has a core barrier"},
       {"BarrierPerCore", star, "device.barrier_per_core_ns", "7", kCouldNot, "core barrier"},
@@ -116,6 +121,8 @@ std::vector<Case> read_inputs() {
   return {
       {"AdversaryDelay", adversary, "fabric.adversary_delay_ns", "5", kUnknown, ""},
       {"Uplink", tiny, "fabric.clos.uplink.latency_ns", "236", kUnknown, ""},
+      {"FailedPlane", tiny, "fabric.failed_planes", "1", kUnknown, ""},
+      {"FailedLink", tiny, "fabric.failed_links", "device0-L1.node0.plane0", kUnknown, ""},
       {"DeviceLink", tiny, "fabric.clos.device_link.gb_per_s", "1", kUnknown, ""},
       {"PackageLink", mesh, "fabric.clos.package_link.latency_ns", "999", kUnknown, ""},
       {"SelfLatency", tiny, "fabric.self_latency_ns", "7000", kUnknown, ""},
@@ -155,6 +162,18 @@ TEST(NoEffect, OtherPathsWithTheSameTimesAreSaid) {
   const NoEffect effect = explain_no_effect("topology", first, other);
   EXPECT_EQ(effect.could(), NoEffect::COULD);
   EXPECT_THAT(effect.reason(), HasSubstr("the paths differ"));
+}
+
+// A short put goes by the other plane, which takes as long.
+TEST(NoEffect, AnotherWayRoundWithTheSameTimesIsSaid) {
+  const RunOptions whole = run_options("tiny", "p2p", "2", {"algorithm.bytes=4"});
+  const moe::Result first = run_result(whole);
+  const moe::Result other =
+      run_result(with(whole, "fabric.failed_links", "device0-L1.node0.plane0"));
+  EXPECT_TRUE(same_latencies(first, other));
+  const NoEffect effect = explain_no_effect("fabric.failed_links", first, other);
+  EXPECT_EQ(effect.could(), NoEffect::COULD);
+  EXPECT_THAT(effect.reason(), HasSubstr("events moved"));
 }
 
 TEST(NoEffect, ResultsWithoutCountersProveNothing) {

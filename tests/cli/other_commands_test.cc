@@ -17,8 +17,8 @@ using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
 TEST(TopoCommand, DescribesEveryShippedTopology) {
-  for (const char* name :
-       {"tiny", "star", "cm384", "cm384-short-hop2", "ascend950-mesh8", "clos-4096"}) {
+  for (const char* name : {"tiny", "star", "cm384", "cm384-short-hop2", "ascend950-mesh8",
+                           "clos-4096", "gb200-nvl72", "ualink-72"}) {
     const Outcome outcome = run_program(std::string("topo ") + name);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_THAT(outcome.out, ::testing::StartsWith(std::string(name) + ": "));
@@ -42,6 +42,31 @@ TEST(TopoCommand, DrawsAGraph) {
             std::count(outcome.out.begin(), outcome.out.end(), '}'));
 }
 
+TEST(TopoCommand, ShowsWhatFailed) {
+  const Outcome outcome = run_program(
+      "topo tiny --set fabric.failed_planes=1 --set fabric.failed_links=device3-L1.node1.plane0");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* part :
+       {"failed planes         1\n", "failed link           device3-L1.node1.plane0",
+        "failed cables         7 of 12", "no path"})
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+}
+
+// Every name that it prints is one that failed_links takes.
+TEST(TopoCommand, NamesEveryCable) {
+  const Outcome outcome = run_program("topo tiny --links");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  std::istringstream lines(outcome.out);
+  std::string all;
+  int cables = 0;
+  for (std::string line; std::getline(lines, line); ++cables)
+    all += (cables > 0 ? "," : "") + line.substr(0, line.find(' '));
+  EXPECT_EQ(cables, 12);
+  EXPECT_THAT(outcome.out, HasSubstr("device-L1             500 ns       10 GB/s\n"));
+  EXPECT_THAT(run_program("topo tiny --set fabric.failed_links=" + all).out,
+              HasSubstr("failed cables         12 of 12"));
+}
+
 TEST(TopoCommand, UnderMpirunPrintsOnce) {
   EXPECT_EQ(run_program("topo tiny", 3).out, run_program("topo tiny").out);
 }
@@ -51,6 +76,7 @@ TEST(ListCommand, NamesEverythingThatIsShipped) {
   EXPECT_THAT(run_program("list workloads").out,
               HasSubstr("hidden 7168, 256 experts, top 8, 61 layers"));
   EXPECT_THAT(run_program("list suites").out, HasSubstr("ub-mesh"));
+  EXPECT_THAT(run_program("list ranges").out, HasSubstr("assumed fields of cm384"));
   const Outcome algorithms = run_program("list algorithms");
   EXPECT_EQ(algorithms.code, 0);
   for (const char* part : {"cann-bsp", "p2p", "ring", "alltoall", "--set algorithm.bytes=14336"}) {

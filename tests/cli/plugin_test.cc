@@ -132,16 +132,19 @@ TEST(Examples, RightOnesStayRightUnderTheAdversary) {
   }
 }
 
+// Flags overtake each other, too: the one before then takes the last one's place, for good.
 TEST(Examples, WithoutFenceTheAdversaryFindsTheFlagBeforeItsData) {
+  int torn = 0;
   for (int seed = 1; seed <= 10; ++seed) {
     const Outcome outcome = run_program(
         with_built_plugins(
             "run --plugin build/first_put.so --algorithm first-put --topology tiny "
             "--devices 2 --set fabric.order_scope=NONE --adversary --iterations 3 --seed ") +
         std::to_string(seed));
-    EXPECT_EQ(outcome.code, 1) << seed;
-    EXPECT_THAT(outcome.out, HasSubstr("torn read on device 1")) << seed;
+    EXPECT_TRUE(outcome.code == 1 || outcome.code == 3) << seed << ": " << outcome.code;
+    if ((outcome.out + outcome.err).find("torn read on device 1") != std::string::npos) ++torn;
   }
+  EXPECT_GE(torn, 8);
 }
 
 // The bug needs the third call to show, and is then caught whatever the seed.
@@ -155,6 +158,26 @@ TEST(Examples, TheBugIsCaughtFromTheThirdCallOn) {
     EXPECT_EQ(run_program(command + " --iterations 2").code, 0) << seed;
     const int code = run_program(command + " --iterations 3").code;
     EXPECT_TRUE(code == 1 || code == 3) << seed << ": " << code;
+  }
+}
+
+TEST(Examples, TheCheckNamesTheFlagThatIsUsedAgain) {
+  const Outcome outcome = run_program(
+      with_built_plugins("run --plugin build/small_dispatch.so --algorithm small-dispatch "
+                         "--topology tiny --iterations 3 --check"));
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("\ncheck: flag reuse while it may still be awaited: store by "
+                                     "device "));
+  for (const char* command :
+       {"run --plugin build/first_put.so --algorithm first-put --topology tiny --devices 2",
+        "run --plugin build/ring.so --algorithm ring-all-gather --topology star --devices 5",
+        "run --plugin repaired/small_dispatch.so --algorithm small-dispatch --topology tiny"}) {
+    for (const char* adversary : {"", " --adversary"}) {
+      const Outcome clean =
+          run_program(with_built_plugins(command) + " --check --iterations 6" + adversary);
+      EXPECT_EQ(clean.code, 0) << command << adversary << "\n" << clean.out;
+      EXPECT_THAT(clean.out, HasSubstr("check: clean ("));
+    }
   }
 }
 

@@ -186,9 +186,39 @@ TEST(RunCommand, HelpNamesEveryFlagAndDefault) {
                            "--adversary",     "--max-virtual-ms", "--transport",   "=auto",
                            "--threads",       "--json",           "--quiet",       "--trace",
                            "--trace-devices", "--trace-from-us",  "--trace-to-us", "--trace-events",
-                           "--timeline"}) {
+                           "--timeline",      "--check"}) {
     EXPECT_THAT(outcome.out, HasSubstr(flag));
   }
+}
+
+TEST(RunCommand, CheckSaysThatARunIsClean) {
+  const Outcome outcome = run_program(kTiny + "--iterations 2 --check");
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, ::testing::ContainsRegex("\ncheck: clean \\([0-9]+ accesses\\)\n"));
+  EXPECT_THAT(run_program(kTiny).out, ::testing::Not(HasSubstr("check:")));
+}
+
+TEST(RunCommand, FindingsOfTheCheckAreExitCode1) {
+  for (const int processes : {0, 2}) {
+    for (const char* quiet : {"", " --quiet"}) {
+      const Outcome outcome =
+          run_program(kTiny + "--check --set fabric.order_scope=CORE_PAIR" + quiet, processes);
+      EXPECT_EQ(outcome.code, 1);
+      const std::string& text = *quiet != 0 ? outcome.err : outcome.out;
+      EXPECT_THAT(text, HasSubstr("check: accepted bytes that nothing proves complete: accept by "
+                                  "device "));
+      if (*quiet == 0) {
+        EXPECT_THAT(text, HasSubstr("\nverified: true"));
+      }
+    }
+  }
+}
+
+TEST(RunCommand, CheckStandsInTheResult) {
+  EXPECT_FALSE(result_of(kTiny).contains("check"));
+  const auto check = result_of(kTiny + "--check").at("check");
+  EXPECT_GT(check.at("accesses"), 100);
+  EXPECT_TRUE(check.at("findings").empty());
 }
 
 TEST(RunCommand, HelpUnderMpirunIsPrintedOnce) {

@@ -246,6 +246,36 @@ TEST_F(SweepCommand, VariesTopologyWorkloadAndAlgorithm) {
   EXPECT_THAT(outcome.out, HasSubstr("put.latency_us.max  verified"));
 }
 
+TEST_F(SweepCommand, VariesLists) {
+  const std::string folder = fresh();
+  const Outcome outcome =
+      run_program(kTiny + "--vary 'fabric.failed_planes=none;0;1;0,1' --out " + folder);
+  EXPECT_EQ(outcome.code, 2) << outcome.err;  // the gravest: nothing is left of two planes
+  std::map<std::string, Json> points;
+  for (const std::string& line : lines_of(folder)) {
+    const Json point = Json::parse(line);
+    points[point.at("key")] = point;
+  }
+  ASSERT_EQ(points.size(), 4u);
+  const auto result = [&](const std::string& planes) {
+    return points.at("fabric.failed_planes=" + planes).at("result");
+  };
+  EXPECT_EQ(result("0")["operations"], result("1")["operations"]);
+  EXPECT_NE(result("none")["digest"], result("0")["digest"]);
+  EXPECT_EQ(points.at("fabric.failed_planes=0,1").at("outcome"), "error");
+  EXPECT_THAT(run_program(kTiny + "--vary fabric.failed_planes=0,1 --out " + fresh()).out,
+              HasSubstr("2 points: 2 ok"));
+}
+
+TEST_F(SweepCommand, WhatTheCheckerObjectsToIsNotVerified) {
+  const std::string folder = fresh();
+  const Outcome outcome = run_program(
+      kTiny + "--check --vary fabric.order_scope=DEVICE_PAIR,CORE_PAIR --out " + folder);
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("2 points: 1 ok, 1 not verified"));
+  EXPECT_THAT(lines_of(folder).at(1), HasSubstr("check: accepted bytes that nothing proves"));
+}
+
 TEST_F(SweepCommand, SaysWhenAKeyChangedNothing) {
   const Outcome outcome = run_program(
       kTiny + "--vary tokens=2,4 --vary fabric.adversary_delay_ns=0,500 --out " + fresh());

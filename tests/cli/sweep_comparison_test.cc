@@ -74,7 +74,7 @@ TEST(CompareSweeps, SaysInWhatTheyDiffer) {
 
 TEST(CompareSweeps, SaysWhenNothingChanged) {
   PointRecord other = at("1", "64", 8);
-  (*other.mutable_result()->mutable_settings())["device.local_flag_ns"] = "40";
+  (*other.mutable_result()->mutable_settings())["workload.layers"] = "40";
   const Comparison comparison =
       compare({sweep_of("a", {at("1", "64", 8)}), sweep_of("b", {other})});
   const SweepPair& pair = comparison.sweep_pairs(0);
@@ -82,7 +82,7 @@ TEST(CompareSweeps, SaysWhenNothingChanged) {
   EXPECT_EQ(pair.no_effect(0).could(), NoEffect::COULD_NOT);
   EXPECT_THAT(to_table(comparison),
               HasSubstr("changed nothing: all latencies of all points are equal\n"
-                        "  device.local_flag_ns could not have: "));
+                        "  workload.layers could not have: "));
 }
 
 TEST(CompareSweeps, WithoutACommonPointSaySo) {

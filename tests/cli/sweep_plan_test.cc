@@ -54,9 +54,9 @@ TEST(SweepPlan, PairsWithZip) {
 }
 
 TEST(SweepPlan, EveryFlagThatCanBeVariedReachesItsOption) {
-  const SweepPlan plan(
-      tiny({"workload=deepseek-r1", "devices=2", "placement=spread", "tokens=3", "iterations=4",
-            "seed=5", "align=true", "adversary=true", "max-virtual-ms=6", "payload=control"}));
+  const SweepPlan plan(tiny({"workload=deepseek-r1", "devices=2", "placement=spread", "tokens=3",
+                             "iterations=4", "seed=5", "align=true", "adversary=true",
+                             "max-virtual-ms=6", "payload=control", "check=true"}));
   const RunOptions options = plan.options(0);
   EXPECT_EQ(options.workload, "deepseek-r1");
   EXPECT_EQ(options.devices, "2");
@@ -66,6 +66,7 @@ TEST(SweepPlan, EveryFlagThatCanBeVariedReachesItsOption) {
   EXPECT_EQ(options.seed, "5");
   EXPECT_TRUE(options.align);
   EXPECT_TRUE(options.adversary);
+  EXPECT_TRUE(options.check);
   EXPECT_EQ(options.max_virtual_ms, "6");
   EXPECT_EQ(options.payload, "control");
 }

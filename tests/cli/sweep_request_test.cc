@@ -34,19 +34,20 @@ TEST(SweepRequest, EveryFieldOfAFileIsAFlagAsTyped) {
       description: "all of them"
       topology: "cm384" workload: "deepseek-r1" algorithm: "cann-bsp" devices: 64
       placement: "spread" tokens: 0 iterations: 3 seed: 9007199254740991 align: true
-      adversary: false max_virtual_ms: 2.5 payload: "control"
+      adversary: false max_virtual_ms: 2.5 payload: "control" check: true
       set: "fabric.clos.planes=6"
       vary { key: "device.cores" values: "24,48" }
       vary { key: "algorithm.quantise" values: "int8,bf16" }
       zip: true
       metric: "dispatch.latency_us.p50")");
   EXPECT_THAT(request.fixed,
-              UnorderedElementsAre(
-                  Pair("topology", "cm384"), Pair("workload", "deepseek-r1"),
-                  Pair("algorithm", "cann-bsp"), Pair("devices", "64"), Pair("placement", "spread"),
-                  Pair("tokens", "0"), Pair("iterations", "3"), Pair("seed", "9007199254740991"),
-                  Pair("align", "true"), Pair("adversary", "false"), Pair("max-virtual-ms", "2.5"),
-                  Pair("payload", "control"), Pair("fabric.clos.planes", "6")));
+              UnorderedElementsAre(Pair("topology", "cm384"), Pair("workload", "deepseek-r1"),
+                                   Pair("algorithm", "cann-bsp"), Pair("devices", "64"),
+                                   Pair("placement", "spread"), Pair("tokens", "0"),
+                                   Pair("iterations", "3"), Pair("seed", "9007199254740991"),
+                                   Pair("align", "true"), Pair("adversary", "false"),
+                                   Pair("max-virtual-ms", "2.5"), Pair("payload", "control"),
+                                   Pair("check", "true"), Pair("fabric.clos.planes", "6")));
   ASSERT_EQ(request.axes.size(), 2u);
   EXPECT_EQ(request.axes[0].key, "device.cores");
   EXPECT_THAT(request.axes[0].values, ElementsAre("24", "48"));

@@ -112,6 +112,26 @@ TEST(CausalGraph, WhoComesFirstIsServedFirst) {
   EXPECT_EQ(queue.graph.times_without(Cost::kIssue)[queue.b], 80);
 }
 
+// What waited for a window alone is served in its turn when there is none.
+TEST(CausalGraph, WithoutAWindowItIsServedAheadOfLaterCalls) {
+  CausalGraph graph;
+  const auto link = graph.add_server();
+  const auto serve = [&graph](CausalGraph::ServerId server, PointId call, Time lag) {
+    const Dependency called = after(call, lag);
+    return graph.add_served(std::span(&called, 1), server, call, lag, Cost::kNone).point;
+  };
+  const PointId first = serve(link, graph.add(after(0, 20)), 30);
+  const PointId room = serve(graph.add_server(), graph.add(after(0, 90)), 10);
+  const std::array<Dependency, 2> causes = {after(0, 10),
+                                            Dependency{0, room, Cost::kStoreWindow, Rule::kDrop}};
+  const PointId last = serve(link, graph.add(causes), 5);
+  EXPECT_EQ(graph.time(first), 50);
+  EXPECT_EQ(graph.time(last), 105);
+  const std::vector<Time> times = graph.times_without(Cost::kStoreWindow);
+  EXPECT_EQ(times[last], 15);
+  EXPECT_EQ(times[first], 50);
+}
+
 TEST(CausalGraph, WithoutServiceThereIsNoQueue) {
   Served queue(10, Cost::kIssue, 20, Cost::kCompute);
   const std::vector<Time> times = queue.graph.times_without(link_bandwidth(0));

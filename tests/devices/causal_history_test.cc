@@ -24,12 +24,15 @@ constexpr fabric::Address kTarget = 1 << 20;
 constexpr fabric::Address kFlags = 4 << 20;
 constexpr fabric::Address kCounter = 5 << 20;
 constexpr fabric::Address kRead = 6 << 20;
+constexpr fabric::Address kShared = 7 << 20;
+constexpr fabric::Address kOfRound = (7 << 20) + (1 << 19);
 constexpr std::uint32_t kCores = 3;
 constexpr std::uint64_t kEntries = 1 << 20;
 
-// Every verb there is, with cores and devices that drift apart.
-Program everything() {
-  return [](Core& core) -> Task {
+// Every verb there is, with cores and devices that drift apart. Waits for places depend on who
+// comes first, which is another one on another machine: only with `places`.
+Program everything(bool places) {
+  return [places](Core& core) -> Task {
     const std::uint32_t ranks = core.ranks();
     const std::uint32_t next = (core.rank() + 1) % ranks;
     const std::uint32_t far = (core.rank() + ranks - 1) % ranks;
@@ -39,19 +42,40 @@ Program everything() {
     for (std::uint32_t round = 0; round < 3; ++round) {
       const auto handle = co_await core.put(next, kTarget + lane * 65536 + 100, kSource, 9'000);
       co_await core.put(far, kTarget + (4 + lane) * 65536, kSource, 600);
+      co_await core.put_signal(far, kTarget + (4 + lane) * 65536, kSource, 700, kFlags + 4096, 1);
       co_await core.fence();
       co_await core.store(next, kFlags + lane * 64, round + 1);
       co_await core.store(far, kFlags + (kCores + lane) * 64, round + 1);
+      const fabric::Address own = kOfRound + (round * kCores + lane) * 128;
+      if (places) co_await core.store(next, own, round + 1);
+      if (places) co_await core.store(far, own + 64, round + 1);
       co_await core.atomic_add(core.rank(), kCounter, 1);
       co_await core.wait_local(handle);
       if (lane == 1) co_await core.quiet();
       co_await core.barrier();
       if (lane == 2) co_await core.get(far, kSource, kRead, 5'000);
+      // Flags of this round alone: from one side, and from both.
+      const Place flagged[] = {{own, 4}, {own + 64, 4}};
+      const auto is_flagged = [&core, &flagged](std::uint32_t place) {
+        return core.probe(flagged[place].address, 1)[0] != std::byte{0};
+      };
+      if (places) co_await core.wait_any(flagged, is_flagged, 20'000, "a flag", nobody);
+      if (places) co_await core.wait_all(flagged, is_flagged, 20'000, "both flags", nobody);
+      const Piece pieces[] = {{kTarget + (16 + lane) * 65536, kSource, 300},
+                              {kTarget + (16 + lane) * 65536 + 5'000, kSource + 7'000, 18'000}};
+      if (places) co_await core.copy(std::span<const Piece>(pieces));
       const Slots flags{kFlags, 4, 64, 2 * kCores, 0};
       co_await core.wait_until(flags, word_at_least(round + 1), nobody);
       co_await core.stream(3'000 * (lane + 1));
       co_await core.compute(50'000);
     }
+    // After the puts, whose order a shift in time would change.
+    co_await core.fetch_add(kShared, 1);
+    co_await core.next_kernel();
+    co_await core.compute(1000 * Time{lane});
+    co_await core.host_sync();
+    co_await core.fetch_add(kShared, 1);
+    if (lane == 0) co_await core.release();
   };
 }
 
@@ -67,7 +91,22 @@ const Shape kShapes[] = {
     {"received", "tiny", 4, {{"fabric.ack_at", "RECEIVED"}}},
     {"first_fragment", "tiny", 4, {{"fabric.order_kind", "FIRST_FRAGMENT"}}},
     {"spray", "tiny", 4, {{"fabric.choice_per", "PACKET"}, {"fabric.packet_bytes", "512"}}},
+    {"sprayed_queues",
+     "tiny",
+     4,
+     {{"fabric.choice_per", "PACKET"},
+      {"fabric.packet_bytes", "512"},
+      {"fabric.order_scope", "QUEUE_PAIR"},
+      {"fabric.order_kind", "FIRST_FRAGMENT"},
+      {"fabric.ack_at", "RECEIVED"},
+      {"device.queue_pairs", "2"}}},
     {"core_pair", "tiny", 4, {{"fabric.order_scope", "CORE_PAIR"}}},
+    {"queue_pairs", "tiny", 4, {{"fabric.order_scope", "QUEUE_PAIR"}, {"device.queue_pairs", "2"}}},
+    {"acknowledgements", "tiny", 4, {{"fabric.ack_bytes", "64"}}},
+    {"acknowledgements_at_once",
+     "tiny",
+     4,
+     {{"fabric.ack_bytes", "64"}, {"fabric.ack_at", "RECEIVED"}, {"fabric.order_scope", "NONE"}}},
     {"service_core", "tiny", 4, {{"device.service_core_put_ns", "300"}}},
     {"narrow_window", "tiny", 4, {{"device.outstanding_stores", "1"}}},
     {"no_window", "tiny", 4, {{"device.outstanding_stores", "0"}}},
@@ -87,7 +126,7 @@ class Explained : public testing::TestWithParam<Shape> {
   // Runs everything() on all ranks; they start at different times unless `together`.
   void start(Rig& rig, bool together = false) const {
     for (std::uint32_t rank = 0; rank < GetParam().ranks; ++rank) {
-      rig.run(rank, everything(), kCores, together ? 0 : ns(40.0 * rank));
+      rig.run(rank, everything(!together), kCores, together ? 0 : ns(40.0 * rank));
     }
     ASSERT_EQ(rig.go(), "");
   }
@@ -174,6 +213,48 @@ TEST_P(Explained, AMachineWithoutACostAgrees) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Explained, testing::ValuesIn(kShapes),
                          [](const auto& param) { return param.param.name; });
+
+// One put, one wait for places: without the cost the wait ends as much sooner as the graph says,
+// but for a sweep.
+TEST(CausalHistory, AWaitForPlacesEndsSoonerWithoutItsCauses) {
+  const auto run = [](Rig& rig) {
+    rig.run(0, [](Core& core) -> Task { co_await core.put(3, kTarget, kSource, 5'000); });
+    rig.run(3, [](Core& core) -> Task {
+      const Place place{kTarget, 5'000};
+      const auto there = [&core](std::uint32_t) {
+        return core.probe(kTarget + 4'999, 1)[0] == std::byte{7};
+      };
+      co_await core.wait_any(std::span(&place, 1), there, 30'000, "a row", nobody);
+    });
+    rig.memory(0).store(kSource + 4'999, std::byte{7});
+    ASSERT_EQ(rig.go(), "");
+  };
+  const auto latency = [](Rig& rig) {
+    const KernelRecord& record = rig.device(3).records().front();
+    return record.end - record.start;
+  };
+  Rig rig(machine("tiny"), 4, {}, "packed", 8 << 20, kEntries);
+  run(rig);
+  const CausalHistory history = causal_history(rig.cluster(), false);
+  const auto costs = history.graph.costs();
+  int checked = 0;
+  for (std::size_t index = 1; index < kCosts; ++index) {
+    const CostRemoval removal = removal_of(static_cast<Cost>(index));
+    if (!costs[index] || removal.align || static_cast<Cost>(index) == Cost::kPoll) continue;
+    Machine changed = machine("tiny");
+    for (const auto& [field, value] : removal.settings) {
+      emu::set_field(changed, field, value, "test");
+    }
+    Rig without(changed, 4, {}, "packed", 8 << 20, 0, removal.what_if);
+    run(without);
+    const Time estimate =
+        slowest(history, history.graph.times_without(static_cast<Cost>(index)), 0, 0);
+    EXPECT_NEAR(static_cast<double>(estimate), static_cast<double>(latency(without)), 30'000)
+        << name_of(static_cast<Cost>(index), rig.cluster().topology().link_classes);
+    ++checked;
+  }
+  EXPECT_GE(checked, 4);
+}
 
 TEST(CausalHistory, KnowsWhatWasPut) {
   Rig rig(machine("tiny"), 4, {}, "packed", 8 << 20, kEntries);

@@ -41,15 +41,18 @@ class Rig {
  public:
   explicit Rig(Machine what, std::uint32_t ranks, fabric::Adversary adversary = {},
                const std::string& placement = "packed", std::uint64_t memory_bytes = 8 << 20,
-               std::uint64_t causal_entries = 0, const WhatIf& what_if = {})
+               std::uint64_t causal_entries = 0, const WhatIf& what_if = {},
+               std::vector<fabric::Region> regions = {}, std::uint64_t check_records = 0)
       : machine_(std::move(what)) {
     ClusterOptions options;
     options.ranks = ranks;
     options.placement = placement;
     options.memory_bytes = memory_bytes;
+    options.regions = std::move(regions);  // instead, if there are any
     options.adversary = adversary;
     options.causal_entries = causal_entries;
     options.what_if = what_if;
+    options.check_records = check_records;
     cluster_ = std::make_unique<Cluster>(processes_, nullptr, machine_, "test", options);
   }
 

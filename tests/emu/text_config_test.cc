@@ -271,6 +271,8 @@ TEST_F(TextConfig, SetFieldReachesElements) {
             "grid { dimensions: 8 dimensions: 3 links { latency_ns: 1 } links { latency_ns: 9 } }");
   set_field(*message, "grid.dimensions", "5", "--set");
   EXPECT_THAT(message->ShortDebugString(), HasSubstr("grid { dimensions: 5 links"));
+  set_field(*message, "grid.dimensions", "none", "--set");
+  EXPECT_THAT(message->ShortDebugString(), HasSubstr("grid { links"));
 }
 
 TEST_F(TextConfig, SetFieldRefuses) {

@@ -128,6 +128,33 @@ TEST(Network, TwoSendersMeetAtTheLastLink) {
   EXPECT_EQ(world.use(0, 4).waited, 0);
 }
 
+// n packets to one device: what is left of its bandwidth, and nothing else, says how long they
+// take.
+TEST(Network, IncastTakesWhatTheRemainingPlanesGive) {
+  constexpr std::uint32_t kSenders = 6;
+  constexpr std::uint32_t kBytes = 50;
+  const std::string clos =
+      "clos { nodes: 1 devices_per_node: 7 planes: 2 device_link { latency_ns: 100 gb_per_s: 1 } }";
+  const struct {
+    const char* failed;
+    std::uint32_t planes;
+  } cases[] = {{"", 2},
+               {"failed_planes: 0 ", 1},
+               {"failed_planes: 1 ", 1},
+               {"failed_links: 'device0-L1.node0.plane1' ", 1}};
+  for (const auto& test : cases) {
+    SCOPED_TRACE(test.failed);
+    World world(test.failed + clos);
+    for (std::uint32_t sender = 1; sender <= kSenders; ++sender)
+      world.send(0, sender, 0, kBytes, sender, sender);
+    world.engine.run();
+    const auto& arrived = world.sinks[0].arrived;
+    ASSERT_EQ(arrived.size(), kSenders);
+    // Cut-through: the first packet's serialisation, then one after the other on each plane.
+    EXPECT_EQ(arrived.back().time, (200 + kSenders / test.planes * kBytes) * kNs);
+  }
+}
+
 TEST(Network, TiesGoToTheSmallerSender) {
   World world(kStar);
   world.send(0, 3, 1, 50, 3);

@@ -16,7 +16,7 @@ Packet put_issued_at(emu::Time issued) {
 TEST(ReadLog, AClaimWhileAPutIsUnderWayIsTorn) {
   ReadLog log;
   log.claim(100, 50, 7, 20);
-  const auto torn = log.completed(0, 1000, put_issued_at(10), 30);
+  const auto torn = log.shown(0, 1000, put_issued_at(10), 30);
   ASSERT_TRUE(torn);
   EXPECT_EQ(torn->address, 100u);
   EXPECT_EQ(torn->bytes, 50u);
@@ -33,7 +33,7 @@ TEST(ReadLog, OutsideThatTimeIsNot) {
        {std::pair{10, false}, std::pair{11, true}, std::pair{29, true}, std::pair{30, false}}) {
     ReadLog log;
     log.claim(100, 50, 0, claim);
-    EXPECT_EQ(log.completed(100, 50, put_issued_at(10), 30).has_value(), torn) << claim;
+    EXPECT_EQ(log.shown(100, 50, put_issued_at(10), 30).has_value(), torn) << claim;
   }
 }
 
@@ -43,8 +43,8 @@ TEST(ReadLog, OverlapsByASingleByte) {
         std::tuple{150, 10, false}, std::tuple{120, 1, true}, std::tuple{0, 1000, true}}) {
     ReadLog log;
     log.claim(100, 50, 0, 20);
-    EXPECT_EQ(log.completed(static_cast<Address>(address), static_cast<std::uint64_t>(bytes),
-                            put_issued_at(10), 30)
+    EXPECT_EQ(log.shown(static_cast<Address>(address), static_cast<std::uint64_t>(bytes),
+                        put_issued_at(10), 30)
                   .has_value(),
               torn)
         << address << "+" << bytes;
@@ -55,17 +55,17 @@ TEST(ReadLog, ALaterClaimReplacesWhatItCovers) {
   ReadLog log;
   log.claim(100, 100, 0, 20);
   log.claim(140, 20, 1, 40);  // in the middle
-  EXPECT_TRUE(log.completed(100, 40, put_issued_at(10), 30));
-  EXPECT_FALSE(log.completed(140, 20, put_issued_at(10), 30));
-  EXPECT_TRUE(log.completed(160, 40, put_issued_at(10), 30));
-  EXPECT_TRUE(log.completed(140, 20, put_issued_at(35), 50));
+  EXPECT_TRUE(log.shown(100, 40, put_issued_at(10), 30));
+  EXPECT_FALSE(log.shown(140, 20, put_issued_at(10), 30));
+  EXPECT_TRUE(log.shown(160, 40, put_issued_at(10), 30));
+  EXPECT_TRUE(log.shown(140, 20, put_issued_at(35), 50));
 }
 
 TEST(ReadLog, TheSameRangeAgain) {
   ReadLog log;
   for (emu::Time time = 0; time < 100; time += 10) log.claim(100, 100, 0, time);
-  EXPECT_FALSE(log.completed(100, 100, put_issued_at(10), 80));
-  EXPECT_TRUE(log.completed(100, 100, put_issued_at(10), 95));
+  EXPECT_FALSE(log.shown(100, 100, put_issued_at(10), 80));
+  EXPECT_TRUE(log.shown(100, 100, put_issued_at(10), 95));
 }
 
 TEST(ReadLog, ReportsTheEarliestOfSeveral) {
@@ -73,7 +73,7 @@ TEST(ReadLog, ReportsTheEarliestOfSeveral) {
   log.claim(100, 10, 1, 25);
   log.claim(200, 10, 2, 15);
   log.claim(300, 10, 3, 20);
-  EXPECT_EQ(log.completed(0, 1000, put_issued_at(10), 30)->reader_core, 2u);
+  EXPECT_EQ(log.shown(0, 1000, put_issued_at(10), 30)->reader_core, 2u);
 }
 
 TEST(ReadLog, DiscardedRangesUntilWritten) {

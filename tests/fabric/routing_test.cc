@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "fabric/failures.h"
 #include "tests/fabric/fabrics.h"
 
 namespace orrery::fabric {
@@ -21,6 +22,8 @@ std::vector<int> distances_to(const Topology& topology, NodeId destination) {
   for (bool changed = true; changed;) {
     changed = false;
     for (const Link& link : topology.links) {
+      const bool ends = link.to == destination || !topology.is_device(link.to);
+      if (!ends && !topology.devices_forward) continue;
       const int through = distance[link.to] == kFar ? kFar : distance[link.to] + 1;
       if (through != kFar && (distance[link.from] == kFar || through < distance[link.from])) {
         distance[link.from] = through;
@@ -40,7 +43,10 @@ void expect_minimal(const Topology& topology) {
       if (node == destination) continue;
       std::vector<LinkId> closer;
       for (LinkId link = topology.first_link[node]; link < topology.first_link[node + 1]; ++link) {
-        if (distance[node] != kFar && distance[topology.links[link].to] == distance[node] - 1)
+        const NodeId next = topology.links[link].to;
+        const bool hands_on = !topology.is_device(next) || topology.devices_forward;
+        if (distance[node] != kFar && distance[next] == distance[node] - 1 &&
+            (hands_on || next == destination))
           closer.push_back(link);
       }
       const auto count = static_cast<std::uint32_t>(closer.size());
@@ -101,6 +107,56 @@ TEST(Routing, EqualsABruteForceSearchOnRandomGraphs) {
     SCOPED_TRACE(fabric.ShortDebugString());
     expect_minimal(build_topology(fabric, "random"));
   }
+}
+
+TEST(Routing, EqualsABruteForceSearchWhereCablesFailed) {
+  for (const char* text : kSmallFabrics) {
+    SCOPED_TRACE(text);
+    const Topology whole = topology_of(text);
+    for (const Link& link : whole.links) {
+      if (link.from > link.to) continue;
+      Fabric fabric = fabric_of(text);
+      fabric.add_failed_links(cable_name(whole, link));
+      expect_minimal(build_topology(fabric, "failed"));
+    }
+    for (std::uint32_t plane = 0; plane < whole.planes; ++plane) {
+      Fabric fabric = fabric_of(text);
+      fabric.add_failed_planes(plane);
+      expect_minimal(build_topology(fabric, "failed"));
+    }
+  }
+  // A device that hangs on its package alone, a node with one plane of its own, a plane gone.
+  Fabric fabric = fabric_of(kSmallFabrics[4]);
+  for (const char* link : {"die0-L1.node0.plane0", "die0-L1.node0.plane1", "die0-L1.node0.plane2",
+                           "L1.node1.plane0-L2.plane0.spine0", "L1.node1.plane0-L2.plane0.spine1"})
+    fabric.add_failed_links(link);
+  fabric.add_failed_planes(2);
+  expect_minimal(build_topology(fabric, "failed"));
+}
+
+TEST(Routing, RemainingPlanesAreChosenByTheSameRule) {
+  Fabric fabric = shipped_fabric("cm384");
+  fabric.add_failed_planes(2);
+  const Topology topology = build_topology(fabric, "cm384");
+  const Routing routing(topology);
+  const std::uint16_t left[] = {0, 1, 3, 4, 5, 6};
+  for (std::uint32_t choice = 0; choice < 12; ++choice) {
+    EXPECT_EQ(topology.links[routing.next_link(0, 700, choice)].plane, left[choice % 6]);
+  }
+  EXPECT_EQ(routing.latency(0, 700, 2), 2'500'000);
+  EXPECT_EQ(routing.hops(0, 1), 1);  // the package's own cable is of no plane
+}
+
+TEST(Routing, GoesAroundAFailedUplink) {
+  Fabric fabric = shipped_fabric("cm384");
+  fabric.add_failed_links("L1.node31.plane3-L2.plane3.spine11");
+  const Topology topology = build_topology(fabric, "cm384");
+  const Routing routing(topology);
+  const NodeId chip = 768 + 3;  // L1 node0 plane3
+  EXPECT_EQ(topology.names[chip], "L1 node0 plane3");
+  EXPECT_EQ(routing.choices(chip, 500), 15u);  // to node 31: without spine 11
+  EXPECT_EQ(routing.choices(chip, 480), 16u);  // to node 30: as ever
+  EXPECT_EQ(routing.choices(0, 500), 7u);      // still seven planes
 }
 
 TEST(Routing, SparseDirectLinksAreFound) {

@@ -66,8 +66,8 @@ TEST(Topology, EveryGeneratorMakesASoundGraph) {
     SCOPED_TRACE(text);
     expect_sound(topology_of(text));
   }
-  for (const char* name :
-       {"cm384", "cm384-short-hop2", "ascend950-mesh8", "clos-4096", "star", "tiny"}) {
+  for (const char* name : {"cm384", "cm384-short-hop2", "ascend950-mesh8", "clos-4096",
+                           "gb200-nvl72", "star", "tiny", "ualink-72"}) {
     SCOPED_TRACE(name);
     expect_sound(build_topology(shipped_fabric(name), name));
   }

@@ -31,9 +31,10 @@ struct Numbers {
   const char* placement;
   std::uint32_t devices;
   Links links;
+  Settings settings = {};  // on top of the file
 
   devices::Machine file =
-      devices::load_machine("topologies/" + std::string(topology) + ".textproto", {});
+      devices::load_machine("topologies/" + std::string(topology) + ".textproto", settings);
   const devices::Device& device = file.device();
   const fabric::Fabric& fabric = file.fabric();
   bool ordered = fabric.order_scope() != fabric::Fabric::NONE;
@@ -65,7 +66,16 @@ Case tiny(const char* placement, bool far) {
   return numbers;
 }
 
-enum Which { kMesh, kStar, kTinyNode, kTinyFar };
+// The same with one plane of the two: puts no longer take turns, they share a link.
+Case tiny_plane(const char* placement, bool far) {
+  auto numbers = std::make_shared<Numbers>("tiny", placement, 2u, Numbers::kShared,
+                                           Settings{{"fabric.failed_planes", far ? "0" : "1"}});
+  numbers->latency = tiny(placement, far)->latency;
+  numbers->link_rate = tiny(placement, far)->link_rate;
+  return numbers;
+}
+
+enum Which { kMesh, kStar, kTinyNode, kTinyFar, kTinyNodePlane, kTinyFarPlane };
 Case numbers_of(Which which, std::uint32_t star_devices) {
   switch (which) {
     case kMesh:
@@ -76,14 +86,21 @@ Case numbers_of(Which which, std::uint32_t star_devices) {
       return tiny("0,1", false);
     case kTinyFar:
       return tiny("0,2", true);
+    case kTinyNodePlane:
+      return tiny_plane("0,1", false);
+    case kTinyFarPlane:
+      return tiny_plane("0,2", true);
   }
   return nullptr;
 }
 std::string name_of(const testing::TestParamInfo<Which>& tested) {
-  const char* const names[] = {"ascend950_mesh8", "star", "tiny_same_node", "tiny_two_nodes"};
+  const char* const names[] = {"ascend950_mesh8",          "star",
+                               "tiny_same_node",           "tiny_two_nodes",
+                               "tiny_same_node_one_plane", "tiny_two_nodes_one_plane"};
   return names[tested.param];
 }
-const auto kMachines = testing::Values(kMesh, kStar, kTinyNode, kTinyFar);
+const auto kMachines =
+    testing::Values(kMesh, kStar, kTinyNode, kTinyFar, kTinyNodePlane, kTinyFarPlane);
 
 // The program of the three benchmarks on one device: for every target a put, a fence, a flag; then
 // a poll over the flags. Every device does the same at the same time, so what device d sends is
@@ -154,11 +171,11 @@ class Expected {
 
 const std::uint32_t kSizes[] = {4, 512, 4096, 5000, 14336, 65536};
 
-Settings bytes_of(std::uint32_t bytes) { return {{"algorithm.bytes", std::to_string(bytes)}}; }
-
 Result measured(const Numbers& numbers, const std::string& algorithm, std::uint32_t bytes) {
   const std::uint32_t devices = algorithm == "p2p" ? 2 : numbers.devices;
-  RunConfig config = shipped_run(numbers.topology, algorithm, devices, bytes_of(bytes));
+  Settings settings = numbers.settings;
+  settings.emplace_back("algorithm.bytes", std::to_string(bytes));
+  RunConfig config = shipped_run(numbers.topology, algorithm, devices, settings);
   config.placement = numbers.placement;
   return good_run(config);
 }

@@ -291,8 +291,9 @@ TEST_P(RobustRouting, AlignedOperationsGiveTheSameBytes) {
 
 // --- T21: core counts that change between calls ---
 
-TEST_P(RobustRouting, T21_ConstantCoreCountsAreFine) {
-  if (!has_option(algorithm(), "cores")) GTEST_SKIP() << "no such option";
+class CoresPerCall : public RobustRouting {};  // algorithms that let one set them
+
+TEST_P(CoresPerCall, T21_ConstantCoreCountsAreFine) {
   for (const char* cores : {"4,4", "3", "1,1,1"}) {
     RunConfig run = config(4, 4, make_workload(8, 2, 6));
     run.iterations = 6;
@@ -303,8 +304,7 @@ TEST_P(RobustRouting, T21_ConstantCoreCountsAreFine) {
 
 // Every core keeps its own parity: one that sat out a call writes into, and polls, the other half
 // than its peers. The run has to end, and has to say so.
-TEST_P(RobustRouting, T21_ChangingCoreCountsNeverPass) {
-  if (!has_option(algorithm(), "cores")) GTEST_SKIP() << "no such option";
+TEST_P(CoresPerCall, T21_ChangingCoreCountsNeverPass) {
   for (const char* cores : {"4,2", "2,4", "4,4,1", "1,4", "3,4,4"}) {
     for (const std::uint64_t seed : kSeeds) {
       RunConfig run = config(4, 4, make_workload(8, 2, 6));
@@ -316,12 +316,24 @@ TEST_P(RobustRouting, T21_ChangingCoreCountsNeverPass) {
   }
 }
 
+std::string name_of(const testing::TestParamInfo<RobustRouting::ParamType>& tested) {
+  return std::get<0>(tested.param).name() + (std::get<1>(tested.param) ? "_adversary" : "");
+}
+
+std::vector<TestedAlgorithm> with_cores_per_call() {
+  std::vector<TestedAlgorithm> algorithms = tested_algorithms();
+  std::erase_if(algorithms,
+                [](const TestedAlgorithm& each) { return !has_option(each.algorithm, "cores"); });
+  return algorithms;
+}
+
 INSTANTIATE_TEST_SUITE_P(Algorithms, RobustRouting,
                          testing::Combine(testing::ValuesIn(tested_algorithms()), testing::Bool()),
-                         [](const testing::TestParamInfo<RobustRouting::ParamType>& tested) {
-                           return std::get<0>(tested.param).name() +
-                                  (std::get<1>(tested.param) ? "_adversary" : "");
-                         });
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Algorithms, CoresPerCall,
+                         testing::Combine(testing::ValuesIn(with_cores_per_call()),
+                                          testing::Bool()),
+                         name_of);
 
 }  // namespace
 }  // namespace orrery::moe

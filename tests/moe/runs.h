@@ -59,7 +59,8 @@ inline devices::Machine small_machine(std::uint32_t devices, std::uint32_t cores
           " uplink { latency_ns: 500 gb_per_s: 10 } } }"
           "device { cores: " +
           std::to_string(cores) +
-          " launch_ns: 1000 issue_ns: 100 core_store_gb_per_s: 10 outstanding_stores: 4 fence_ns: "
+          " launch_ns: 1000 host_sync_ns: 5000 local_atomic_ns: 20 issue_ns: 100 "
+          "core_store_gb_per_s: 10 outstanding_stores: 4 fence_ns: "
           "20"
           " hbm_gb_per_s: 100 core_copy_gb_per_s: 20 copy_ns: 50 poll_ns: 20 barrier_ns: 200"
           " barrier_per_core_ns: 10 vector_pass_ns: 10 vector_elements_per_ns: 16 scalar_step_ns: 5"

@@ -39,6 +39,23 @@ inline void PrintTo(const TestedAlgorithm& tested, std::ostream* out) { *out << 
 inline std::vector<TestedAlgorithm> tested_algorithms() {
   return {
       {"cann-bsp", {}},
+      {"sgl-normal", {}},
+      {"sgl-normal", {{"algorithm.per_round_tokens", "2"}}},
+      {"tutel-2dh", {}},
+      {"tutel-2dh", {{"algorithm.group", "2"}, {"algorithm.message_parts", "2"}}},
+      {"tutel-2dh", {{"algorithm.capacity_factor", "1"}}},
+      {"deepep-ll", {}},
+      {"deepep-ll", {{"algorithm.release", "trust-order"}, {"algorithm.hook", "true"}}},
+      {"nccl-bsp", {}},
+      {"nccl-bsp",
+       {{"algorithm.quantise", "int8"}, {"algorithm.channels", "3"}, {"algorithm.probs", "true"}}},
+      {"ubep", {}, 512},
+      {"ubep", {{"algorithm.schedule", "expert-major"}}, 512},
+      {"ubep", {{"algorithm.flag", "tff"}, {"algorithm.block_bytes", "64"}}, 64},
+      {"ubep", {{"algorithm.flag", "sp"}, {"algorithm.schedule", "entry-cyclic"}}, 512},
+      {"ubep", {{"algorithm.flag", "dc"}, {"algorithm.schedule", "hop-aware"}}, 8},
+      {"ubep", {{"algorithm.flag", "stop-and-wait"}, {"algorithm.schedule", "balanced"}}, 8},
+      {"ubep", {{"algorithm.flag", "fence"}, {"algorithm.schedule", "random"}}, 8},
   };
 }
 

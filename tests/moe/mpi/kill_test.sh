@@ -2,12 +2,12 @@
 # SIGKILL to one process of a long run: everything is gone within five seconds, the launcher says so by its exit
 # code, and no process stays behind.
 #
-#   kill_test.sh MPIEXEC PROGRAM TRANSPORT PROCESSES VICTIM
+#   kill_test.sh MPIEXEC PROGRAM ALGORITHM TRANSPORT PROCESSES VICTIM
 set -u
-mpiexec=$1 program=$2 transport=$3 processes=$4 victim=$5
+mpiexec=$1 program=$2 algorithm=$3 transport=$4 processes=$5 victim=$6
 
 "$mpiexec" -q --oversubscribe -n "$processes" "$program" run --topology cm384 --devices 64 --workload tiny \
-  --algorithm cann-bsp --tokens 32 --iterations 2000 --quiet --transport "$transport" &
+  --algorithm "$algorithm" --tokens 32 --iterations 2000 --quiet --transport "$transport" &
 launcher=$!
 
 # All processes of the run, once they have begun to work.
