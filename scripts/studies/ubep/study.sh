@@ -69,7 +69,7 @@ study_3() {
 
 # 4: how many cores count.
 study_4() {
-  local counts=1,2,4,6,8,12,16,20,24,32,auto
+  local counts=1,2,4,8,16,24,32,auto
   sweep 4 "${dispatch[@]}" --topology cm384 --algorithm ubep --vary devices=16,64,256 --vary tokens=1,8,32,128 \
     --vary "algorithm.count_cores=$counts"
   for devices in 16 64 256; do
@@ -93,12 +93,11 @@ study_5() {
 study_6() {
   for block in 512 256 128 64; do
     local fabric=(--topology cm384 --devices 64 --set "fabric.atomic_block_bytes=$block")
-    sweep "6-bsp-$block" "${dispatch[@]}" "${fabric[@]}" --vary tokens=1,8,32,128 --vary algorithm=cann-bsp \
-      --vary "fabric.atomic_block_bytes=$block"
+    sweep "6-bsp-$block" "${dispatch[@]}" "${fabric[@]}" --vary tokens=1,8,32,128 --vary algorithm=cann-bsp
     sweep "6-tff-$block" "${dispatch[@]}" "${fabric[@]}" --algorithm ubep --set "algorithm.block_bytes=$block" \
-      --vary tokens=1,8,32,128 --vary algorithm.flag=tff --vary "fabric.atomic_block_bytes=$block"
+      --vary tokens=1,8,32,128 --vary algorithm.flag=tff
     sweep "6-rest-$block" "${dispatch[@]}" "${fabric[@]}" --algorithm ubep --vary tokens=1,8,32,128 \
-      --vary algorithm.flag=dc,fence,stop-and-wait --vary "fabric.atomic_block_bytes=$block"
+      --vary algorithm.flag=dc,fence,stop-and-wait
     table "6-bsp-$block" --rows tokens --columns algorithm --title "Dispatch, us: cann-bsp, blocks of $block bytes"
     table "6-tff-$block" "6-rest-$block" --rows tokens --columns flag \
       --title "Dispatch, us: ubep, blocks of $block bytes (tff: flags for that size)"
