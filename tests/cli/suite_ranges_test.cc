@@ -86,6 +86,8 @@ TEST(SuiteRanges, TheCommandPrintsAndRefusesThem) {
 
 // --- The shipped files ---
 
+std::string shipped(const std::string& path) { return std::string(ORRERY_SOURCE) + "/" + path; }
+
 std::string text_of(const std::filesystem::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -93,12 +95,12 @@ std::string text_of(const std::filesystem::path& path) {
 
 TEST(ShippedRanges, AreSettingsOfTheirTopology) {
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("ranges")) {
+  for (const auto& entry : std::filesystem::directory_iterator(shipped("ranges"))) {
     if (entry.path().extension() != ".textproto") continue;
     ++files;
     const moe::AssumedRanges ranges = moe::load_ranges(entry.path());
     EXPECT_EQ(ranges.topology(), entry.path().stem());
-    const std::string topology = "topologies/" + ranges.topology() + ".textproto";
+    const std::string topology = shipped("topologies/" + ranges.topology() + ".textproto");
     const devices::Machine shipped = devices::load_machine(topology, {});
     for (const moe::AssumedRange& range : ranges.ranges()) {
       for (const std::string& value : range.values()) {
@@ -116,8 +118,8 @@ TEST(ShippedRanges, AreThoseThatTheTopologySays) {
   const std::regex assumed(R"re(\n  (\w+): ([0-9.]+) +# assumed, ([0-9.]+) to ([0-9.]+)[^0-9.])re");
   for (const char* name : {"cm384"}) {
     const moe::AssumedRanges ranges =
-        moe::load_ranges("ranges/" + std::string(name) + ".textproto");
-    const std::string text = text_of("topologies/" + std::string(name) + ".textproto");
+        moe::load_ranges(shipped("ranges/" + std::string(name) + ".textproto"));
+    const std::string text = text_of(shipped("topologies/" + std::string(name) + ".textproto"));
     int found = 0;
     for (std::sregex_iterator match(text.begin(), text.end(), assumed), end; match != end;
          ++match) {
