@@ -95,7 +95,7 @@ class Tutel2dh final : private Admitted, public MoeLayer {
   void prepare(devices::DeviceProcess& device, std::uint32_t iteration) override {
     MoeLayer::prepare(device, iteration);
     const auto all = given().tables[iteration].ids(device.rank());
-    device.memory().write(ids(), std::as_bytes(all));
+    if (!all.empty()) device.memory().write(ids(), std::as_bytes(all));
   }
 
  private:
