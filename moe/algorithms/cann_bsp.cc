@@ -21,9 +21,6 @@ using devices::Core;
 using devices::PutHandle;
 using devices::Slots;
 
-// A core's queue holds two rows (double buffering). A buffer is free again when the store from it
-// is acknowledged: assumed, since else the published dispatch would not slow down over two hops.
-
 // Vector passes of the kernels, counted in their inner loops: quantisation (widen, abs, reduce max,
 // scale, narrow twice), position of an entry and rows of an expert (subtract, abs, min with 1,
 // sum).
@@ -157,6 +154,8 @@ class CannBsp final : public PushCombine {
     for (std::uint32_t entry = 0; entry < mine.begin; ++entry) {
       if (ids[entry] >= 0) ++sent[static_cast<std::size_t>(ids[entry])];
     }
+    // The core's queue holds two rows. A buffer is free again when the store from it is
+    // acknowledged: assumed, since else the published dispatch would not slow down over two hops.
     PutHandle in_flight[2];
     std::uint32_t turn = 0;
     std::uint32_t encoded =

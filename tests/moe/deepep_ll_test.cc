@@ -80,19 +80,24 @@ TEST(DeepEpLl, T15_FencesKeepRowsBeforeTheirCount) {
 // puts between two devices. Here the first core has the rows and the others have most of the
 // counts.
 TEST(DeepEpLl, T15_TrustedOrderNeedsOrderPerDevicePair) {
+  // Of a row of seeds that has all of the adversary's styles, some do not delay a put as a whole.
   constexpr std::uint64_t kSeeds = 20;
+  constexpr std::uint64_t kStyles = 8;
   std::map<std::string, std::uint64_t> caught;
   for (const char* scope : kScopes) {
-    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-      RunConfig config = large_rows(scope, "trust-order", seed);
-      config.workload.set_tokens(1);
-      config.workload.set_top_k(8);
-      caught[scope] += is_caught(config) ? 1 : 0;
+    for (std::uint64_t first = 1; first <= kSeeds * kStyles; first += kStyles) {
+      std::uint64_t styles = 0;
+      for (std::uint64_t seed = first; seed < first + kStyles; ++seed) {
+        RunConfig config = large_rows(scope, "trust-order", seed);
+        config.workload.set_tokens(1);
+        config.workload.set_top_k(8);
+        styles += is_caught(config) ? 1 : 0;
+      }
+      caught[scope] += styles > 0 ? 1 : 0;
     }
   }
   EXPECT_EQ(caught["DEVICE_PAIR"], 0u);
-  // Or all rows happen to be early: in some of the adversary's styles no put is late as a whole.
-  EXPECT_GE(caught["CORE_PAIR"], kSeeds / 2);
+  EXPECT_GE(caught["CORE_PAIR"], kSeeds * 9 / 10);  // or all rows happen to be early
   EXPECT_EQ(caught["NONE"], kSeeds);
 }
 
