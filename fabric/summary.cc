@@ -174,6 +174,18 @@ std::vector<LatencyClass> latency_classes(const Topology& topology, const Routin
   return out;
 }
 
+emu::Time mean_latency(const Routing& routing, std::span<const NodeId> ports) {
+  emu::Time sum = 0;
+  emu::Time reached = 0;
+  for (std::size_t i = 1; i < ports.size(); ++i) {
+    const emu::Time latency = routing.latency(ports.front(), ports[i], 0);
+    if (latency == emu::kNever) continue;
+    sum += latency;
+    ++reached;
+  }
+  return reached == 0 ? 0 : sum / reached;
+}
+
 std::string summarise(const Topology& topology, const Routing& routing, const Fabric& fabric) {
   std::string out;
   add_nodes(out, topology);

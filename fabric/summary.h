@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,10 @@ struct LatencyClass {
 /// Nearest first. Above kAllSources devices, kAllSources sources spread evenly stand for all.
 std::vector<LatencyClass> latency_classes(const Topology& topology, const Routing& routing);
 inline constexpr std::uint32_t kAllSources = 1024;
+
+/// From the first of `ports` to each of the others, mean over those that it reaches, along the
+/// paths that choice 0 takes; 0 if it reaches none.
+emu::Time mean_latency(const Routing& routing, std::span<const NodeId> ports);
 
 /// A table: devices, switches per tier, links per class (count, latency, bandwidth), bandwidth per
 /// device, latency classes (links on the path, switches, number of device pairs, smallest latency),

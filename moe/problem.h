@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "devices/costs.h"
+#include "emu/time.h"
 #include "moe/arrivals.h"
 #include "moe/expert_placement.h"
 #include "moe/experts.h"
@@ -25,6 +26,7 @@ struct Problem {
   int threads;   // for host arithmetic
   std::uint32_t
       atomic_block_bytes;  // of the fabric: smaller than what an algorithm relies on, or not
+  emu::Time latency;  // of the fabric between two devices, mean as fabric::mean_latency() has it
   std::vector<std::uint32_t> nodes;  // by device: the node of the topology that it sits on
   ExpertPlacement placement;
   std::vector<RoutingTable> tables;  // by iteration

@@ -19,6 +19,8 @@
 #include "emu/recorder.h"
 #include "emu/transport.h"
 #include "fabric/placement.h"
+#include "fabric/routing.h"
+#include "fabric/summary.h"
 #include "fabric/topology.h"
 #include "moe/algorithm.h"
 #include "moe/check.h"
@@ -57,10 +59,9 @@ Problem make_problem(const RunConfig& config, const devices::Costs& costs) {
   const ExpertPlacement placement(config.workload.experts(), devices);
   const fabric::Topology topology =
       fabric::build_topology(config.machine.fabric(), config.machine_file);
+  const std::vector<fabric::NodeId> ports = fabric::place(topology, devices, config.placement);
   std::vector<std::uint32_t> nodes;
-  for (const fabric::NodeId port : fabric::place(topology, devices, config.placement)) {
-    nodes.push_back(port / topology.devices_per_node);
-  }
+  for (const fabric::NodeId port : ports) nodes.push_back(port / topology.devices_per_node);
   const bool real = uses_real_ffn(config.workload, tables.front(), placement);
   return {config.workload,
           costs,
@@ -71,6 +72,7 @@ Problem make_problem(const RunConfig& config, const devices::Costs& costs) {
           config.control,
           config.threads,
           config.machine.fabric().atomic_block_bytes(),
+          fabric::mean_latency(fabric::Routing(topology), ports),
           std::move(nodes),
           placement,
           std::move(tables),

@@ -95,9 +95,9 @@ std::uint32_t Ubep::counting(const Options& options) const {
   const auto& costs = problem_.costs;
   const emu::Time entry =
       costs.copy + costs.core_copy.serialisation(output_row_bytes()) + encode_time() + costs.issue;
-  return count_cores(costs,
-                     {cores, problem_.devices, problem_.placement.experts(), max_local_experts(),
-                      problem_.token_bound * problem_.top_k(), wire_.slot_bytes(), entry});
+  return count_cores(costs, {cores, problem_.devices, problem_.placement.experts(),
+                             max_local_experts(), problem_.token_bound * problem_.top_k(),
+                             wire_.slot_bytes(), entry, 2 * problem_.latency});
 }
 
 emu::Time Ubep::encode_time() const {

@@ -19,6 +19,7 @@ struct DispatchSize {
   std::uint32_t entries = 0;        // of one device
   std::uint32_t slot_bytes = 0;     // that an entry's put carries
   emu::Time entry_time = 0;         // a core's own, for one entry
+  emu::Time round_trip = 0;         // of a put and its acknowledgement
 };
 
 /// Time for `senders` cores to send all entries. Half of a device's cores fill its port (the same

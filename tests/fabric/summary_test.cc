@@ -42,6 +42,24 @@ TEST(Summary, LatencyClassesOfCloudMatrix384) {
   EXPECT_EQ(classes[2].most_latency, 2'500'000);
 }
 
+TEST(Summary, MeanLatencyIsOfThosePortsThatAreReached) {
+  const Topology topology = build_topology(shipped_fabric("cm384"), "cm384");
+  const Routing routing(topology);
+  // The other die, a die of the same node, two of another.
+  const std::vector<NodeId> ports{0, 1, 2, 16, 17};
+  EXPECT_EQ(mean_latency(routing, ports), (218'000 + 929'000 + 2 * 2'500'000) / 4);
+  EXPECT_EQ(mean_latency(routing, std::vector<NodeId>{5}), 0);
+
+  Fabric cut = fabric_of(
+      "clos { nodes: 2 devices_per_node: 2 planes: 1 device_link { latency_ns: 5 gb_per_s: 2 }"
+      " uplink { latency_ns: 7 gb_per_s: 2 } }");
+  const Topology whole = build_topology(cut, "whole");
+  EXPECT_EQ(mean_latency(Routing(whole), std::vector<NodeId>{0, 1, 2}), (10'000 + 24'000) / 2);
+  cut.add_failed_links(whole.names[2] + "-" + whole.names[whole.devices + 1]);
+  const Topology parted = build_topology(cut, "parted");
+  EXPECT_EQ(mean_latency(Routing(parted), std::vector<NodeId>{0, 1, 2}), 10'000);
+}
+
 TEST(Summary, ASampleOfSourcesStandsForAll) {
   const Topology topology = topology_of(
       "clos { nodes: 80 devices_per_node: 16 planes: 2 device_link { latency_ns: 5 gb_per_s: 2 }"

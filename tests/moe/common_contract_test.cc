@@ -49,6 +49,7 @@ Contract contract_of(const RunConfig& config) {
                         false,
                         1,
                         config.machine.fabric().atomic_block_bytes(),
+                        emu::from_ns(1000),
                         std::vector<std::uint32_t>(config.devices, 0),
                         ExpertPlacement(experts, config.devices),
                         std::move(tables),

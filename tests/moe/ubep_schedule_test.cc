@@ -254,6 +254,7 @@ devices::Costs costs() {
   devices::Device device;
   device.set_cores(48);
   device.set_issue_ns(100);
+  device.set_outstanding_stores(8);
   device.set_core_store_gb_per_s(8.167);
   device.set_core_copy_gb_per_s(33);
   device.set_poll_ns(20);
@@ -262,7 +263,14 @@ devices::Costs costs() {
   return devices::Costs(device);
 }
 DispatchSize size(std::uint32_t ranks, std::uint32_t experts, std::uint32_t entries) {
-  return {48, ranks, experts, (experts + ranks - 1) / ranks, entries, 7680, emu::from_ns(1900)};
+  return {48,
+          ranks,
+          experts,
+          (experts + ranks - 1) / ranks,
+          entries,
+          7680,
+          emu::from_ns(1900),
+          emu::from_ns(5000)};
 }
 
 TEST(UbepCountCores, GrowWithDevicesAndExperts) {
@@ -289,6 +297,26 @@ TEST(UbepCountCores, GrowWithDevicesAndExperts) {
 
 TEST(UbepCountCores, ShrinkWithTheBatch) {
   EXPECT_GT(count_cores(costs(), size(64, 256, 8)), count_cores(costs(), size(64, 256, 1024)));
+}
+
+// Statuses to 256 devices fill a core's window; to 4 devices they do not.
+TEST(UbepCountCores, GrowWithTheRoundTripWhereTheWindowFills) {
+  DispatchSize far = size(256, 256, 256);
+  DispatchSize near = far;
+  near.round_trip = emu::from_ns(500);
+  EXPECT_GT(count_cores(costs(), far), count_cores(costs(), near));
+  // By hand: 64 puts by each of 4, 8 at a time, so that 7 times 8 wait for 5 us.
+  const emu::Time statuses = 64 * (kCountPasses * costs().vector(256) + costs().issue);
+  devices::Costs unlimited = costs();
+  unlimited.outstanding_stores = 0;
+  EXPECT_EQ(count_time(costs(), far, 4) - statuses / 8 - emu::from_ns(7 * 5000),
+            count_time(unlimited, far, 4) - statuses);
+
+  far = near = size(4, 256, 256);
+  near.round_trip = emu::from_ns(500);
+  for (std::uint32_t counters = 1; counters < 48; ++counters) {
+    EXPECT_EQ(count_time(costs(), far, counters), count_time(costs(), near, counters));
+  }
 }
 
 TEST(UbepCountCores, LeaveEachRoleACore) {
