@@ -63,8 +63,10 @@ function(orrery_library name)
   set_target_properties(orrery_${name} PROPERTIES LINKER_LANGUAGE CXX)
 endfunction()
 
-# orrery_tests(NAME): tests/NAME/*_test.cc as one GoogleTest program that ctest discovers.
+# orrery_tests(NAME [SHARDS N]): tests/NAME/*_test.cc as one GoogleTest program. ctest discovers every test, or deals them
+# to N processes: starting a process takes longer than most of these tests.
 function(orrery_tests name)
+  cmake_parse_arguments(ARG "" "SHARDS" "" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*_test.cc)
   if(NOT sources)
     return()
@@ -74,8 +76,18 @@ function(orrery_tests name)
   set(environment)
   if(ORRERY_SANITIZE MATCHES "thread")
     # UCX's memory hooks would run in threads that the sanitizer has already left.
-    set(environment ENVIRONMENT UCX_MEM_EVENTS=no)
+    set(environment UCX_MEM_EVENTS=no)
   endif()
-  gtest_discover_tests(orrery_${name}_tests DISCOVERY_TIMEOUT 60 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
-                       PROPERTIES TIMEOUT 300 ${environment})
+  if(NOT ARG_SHARDS)
+    gtest_discover_tests(orrery_${name}_tests DISCOVERY_TIMEOUT 60 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+                         PROPERTIES TIMEOUT 300 ENVIRONMENT "${environment}")
+    return()
+  endif()
+  math(EXPR last "${ARG_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    set(test ${name}.tests.${shard})
+    add_test(NAME ${test} COMMAND orrery_${name}_tests --gtest_brief=1 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    set_tests_properties(${test} PROPERTIES TIMEOUT 600
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard};${environment}")
+  endforeach()
 endfunction()
