@@ -48,4 +48,10 @@ Admitted::Admitted(const Problem& problem, double factor) : given_(problem) {
   capped_.emplace(with_capacity(problem, *capacity_, &dropped_));
 }
 
+std::uint64_t Admitted::admitted_rows() const {
+  std::uint64_t rows = 0;
+  for (const RoutingTable& table : admitted().tables) rows += table.total_entries();
+  return rows;
+}
+
 }  // namespace orrery::moe

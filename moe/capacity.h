@@ -33,6 +33,8 @@ class Admitted {
   const Problem& admitted() const { return capped_ ? *capped_ : given_; }
   std::optional<std::uint32_t> capacity() const { return capacity_; }
   std::uint64_t dropped() const { return dropped_; }
+  /// Rows that it lets through, of all calls.
+  std::uint64_t admitted_rows() const;
 
  private:
   const Problem& given_;

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
+#include "moe/algorithms/cann_windows.h"
 #include "moe/push_combine.h"
 #include "moe/share.h"
 
@@ -27,21 +27,6 @@ using devices::Slots;
 constexpr int kQuantisePasses = 6;
 constexpr int kCountPasses = 4;
 
-struct Status {
-  float flag = 1.0f;
-  std::uint32_t count = 0;
-  std::array<std::uint32_t, 6> unused{};
-};
-static_assert(sizeof(Status) == 32);
-
-// What follows a row's payload in its slot.
-struct Trailer {
-  float scale;
-  RowTag tag;
-  std::array<std::uint32_t, 4> unused;
-};
-static_assert(sizeof(Trailer) == 32);
-
 devices::Predicate flag_is_one() {
   return {[](const std::byte* slot, std::uint64_t) {
             float flag;
@@ -51,28 +36,15 @@ devices::Predicate flag_is_one() {
           0, "status with flag 1.0"};
 }
 
-class CannBsp final : public PushCombine {
+class CannBsp final : public PushCombine, private CannWindows {
  public:
   CannBsp(const Problem& problem, const Options& options)
       : PushCombine(problem,
                     options.text("quantise") == "int8" ? Precision::kInt8 : Precision::kBf16),
+        CannWindows(layout_, problem, payload_bytes(), row_stride()),
         cores_per_call_(options.numbers("cores", 1, problem.costs.cores)),
         sabotage_(options.text("sabotage")) {
-    const std::uint64_t cores = problem.costs.cores;
-    const std::uint64_t experts = max_local_experts();
-    // A token may name an expert several times only where the gate allows it.
-    list_rows_ =
-        problem.token_bound * (problem.workload.gate().allow_duplicates() ? problem.top_k() : 1);
-    half_rows_ = problem.devices * experts * list_rows_;
-    status_half_bytes_ = align_up(problem.devices * experts * sizeof(Status), 512);
-
-    window_ = layout_.rows(2 * half_rows_, row_stride());
-    status_ = layout_.flat(2 * status_half_bytes_);
-    counts_ = layout_.flat(problem.devices * experts * 4);
-    sums_ = layout_.flat(cores * kSumStride);
     lay_out_combine(2);
-    parity_ = layout_.flat(parity_bytes());
-    scratch_ = layout_.rows(cores * 2, row_stride());
   }
 
   // Statuses follow the rows of all cores without a fence; a flag and its count appear together.
@@ -86,48 +58,20 @@ class CannBsp final : public PushCombine {
 
   // The parities of all cores' calls begin at 0.
   void set_up(devices::DeviceProcess& device) override {
-    const auto parities = device.memory().view(parity_, parity_bytes());
+    const auto parities = device.memory().view(parity(0, 0), parity_bytes());
     std::fill(parities.begin(), parities.end(), std::byte{0});
   }
 
   std::uint64_t touched_bytes(std::uint32_t device) const override {
-    return PushCombine::touched_bytes(device) +
-           std::uint64_t{problem_.costs.cores} * 2 * row_stride();
+    return PushCombine::touched_bytes(device) + buffer_bytes();
   }
 
  private:
-  static constexpr std::uint32_t kParityStride = 512;
-  static constexpr std::uint32_t kSumStride = 32;
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  std::uint64_t parity_bytes() const {
-    return std::uint64_t{problem_.costs.cores} * kParityStride * 2;
-  }
-
-  // --- Layout ---
-  fabric::Address slot(std::uint32_t half, std::uint32_t source, std::uint32_t local,
-                       std::uint32_t n) const {
-    const std::uint64_t list = std::uint64_t{source} * max_local_experts() + local;
-    return window_ + (half * half_rows_ + list * list_rows_ + n) * row_stride();
-  }
-  fabric::Address trailer(fabric::Address slot) const {
-    return slot + align_up(payload_bytes(), 32);
-  }
-  fabric::Address status(std::uint32_t half, std::uint32_t index) const {
-    return status_ + half * status_half_bytes_ + std::uint64_t{index} * sizeof(Status);
-  }
-  fabric::Address count(std::uint32_t index) const { return counts_ + std::uint64_t{index} * 4; }
-  fabric::Address sum(std::uint32_t core) const { return sums_ + std::uint64_t{core} * kSumStride; }
-  fabric::Address buffer(const Core& core, std::uint32_t which) const {
-    return scratch_ + (std::uint64_t{core.index()} * 2 + which) * row_stride();
-  }
-  std::uint32_t record_bytes() const {
-    return static_cast<std::uint32_t>(align_up(payload_bytes(), 32) + sizeof(Trailer));
-  }
 
   // Every core keeps the parity of its own calls, for each of the two operations.
   std::uint32_t flip_parity(Core& core, Operation operation) const {
-    const fabric::Address address =
-        parity_ + (core.index() * std::uint64_t{2} + (operation == kCombine)) * kParityStride;
+    const fabric::Address address = parity(core.index(), operation == kCombine);
     const auto half = core.load<std::uint32_t>(address);
     core.write(address, half ^ 1);
     return half;
@@ -166,12 +110,12 @@ class CannBsp final : public PushCombine {
       const auto expert = static_cast<std::uint32_t>(ids[entry]);
       const std::uint32_t owner = problem_.placement.owner(expert);
       const RowTag tag{core.rank(), entry / problem_.top_k(), entry % problem_.top_k()};
-      const fabric::Address record = buffer(core, turn);
+      const fabric::Address record = buffer(core.index(), turn);
 
       co_await core.wait_complete(in_flight[turn]);
       co_await core.stream(output_row_bytes());
       if (tag.token == encoded) {
-        encode_again(core, record, buffer(core, turn ^ 1));
+        encode_again(core, record, buffer(core.index(), turn ^ 1));
       } else {
         scale = encode(core, tag.token, record);
         encoded = tag.token;
@@ -184,7 +128,7 @@ class CannBsp final : public PushCombine {
 
       std::uint32_t n = sent[expert]++;
       if (sabotage_ == "wrong-slot" && core.rank() == 0 && tag.token == 0 && tag.k == 0) {
-        n = (n + 1) % list_rows_;
+        n = (n + 1) % list_rows();
       }
       const std::uint32_t local = problem_.placement.local_index(expert);
       in_flight[turn] =
@@ -270,7 +214,7 @@ class CannBsp final : public PushCombine {
     for (std::uint32_t before = 0; before < core.index(); ++before) {
       row += core.load<std::uint32_t>(sum(before));
     }
-    const auto counts = core.array<std::uint32_t>(counts_, lists);
+    const auto counts = core.array<std::uint32_t>(count(0), lists);
     for (std::uint32_t index = mine.begin; index < mine.end; ++index) {
       const std::uint32_t local = index / problem_.devices;
       const std::uint32_t source = index % problem_.devices;
@@ -302,15 +246,6 @@ class CannBsp final : public PushCombine {
 
   const std::vector<std::uint64_t> cores_per_call_;
   const std::string sabotage_;
-  std::uint32_t list_rows_;
-  std::uint64_t half_rows_;
-  std::uint64_t status_half_bytes_;
-  fabric::Address window_;
-  fabric::Address status_;
-  fabric::Address counts_;
-  fabric::Address sums_;
-  fabric::Address parity_;
-  fabric::Address scratch_;
 };
 
 }  // namespace

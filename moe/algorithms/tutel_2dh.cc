@@ -10,11 +10,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
+#include <utility>
+#include <vector>
 
 #include "emu/errors.h"
 #include "moe/algorithms/tutel_gate.h"
+#include "moe/algorithms/tutel_records.h"
 #include "moe/algorithms/two_level_exchange.h"
 #include "moe/capacity.h"
 #include "moe/moe_layer.h"
@@ -30,19 +31,12 @@ using devices::Core;
 // cast is one more.
 constexpr int kAccumulatePasses = 3;
 
-// What follows a row's payload.
-struct Trailer {
-  std::uint32_t used = 0;  // 0: padding
-  RowTag tag{};
-  std::array<std::uint32_t, 4> unused{};
-};
-static_assert(sizeof(Trailer) == 32);
-
-class Tutel2dh final : private Admitted, public MoeLayer {
+class Tutel2dh final : private Admitted, public MoeLayer, private TutelRecords {
  public:
   Tutel2dh(const Problem& problem, const Options& options)
       : Admitted(problem, options.decimal("capacity_factor", 0, 1000)),
         MoeLayer(admitted(), Precision::kBf16),
+        TutelRecords(layout_, problem, capacity(), payload_bytes()),
         gate_(problem, capacity(), layout_),
         groups_(
             options.number("group", 0, 1u << 20) == 0
@@ -50,19 +44,8 @@ class Tutel2dh final : private Admitted, public MoeLayer {
                 : NodeGroups::consecutive(problem.devices, options.number("group", 0, 1u << 20))),
         exchange_(groups_, kChannels,
                   static_cast<std::uint32_t>(options.number("message_parts", 1, 64)),
-                  max_local_experts() * max_capacity(), record_bytes(), row_stride(), layout_) {
-    list_rows_ = layout_.flat(std::uint64_t{problem.devices} * max_local_experts() * 4);
-    places_ =
-        layout_.flat(std::uint64_t{problem.devices} * max_local_experts() * max_capacity() * 4);
-    for (const RoutingTable& table : problem.tables) {
-      std::uint32_t most = capacity().value_or(0);
-      for (std::uint32_t device = 0; !capacity() && device < problem.devices; ++device) {
-        for (const std::uint32_t rows : table.counts(device)) most = std::max(most, rows);
-      }
-      padded_rows_ =
-          std::max(padded_rows_, std::uint64_t{problem.devices} * max_local_experts() * most);
-    }
-    if (padded_rows_ * record_bytes() >> 32 != 0) {
+                  max_slice_rows(), record_bytes(), row_stride(), layout_) {
+    if (padded_rows() * record_bytes() >> 32 != 0) {
       throw emu::ConfigError("--set", "algorithm.capacity_factor", options.text("capacity_factor"),
                              "buffers of less than 4 GiB per device");
     }
@@ -88,7 +71,7 @@ class Tutel2dh final : private Admitted, public MoeLayer {
 
   // What is sent and what of it has arrived.
   std::uint64_t touched_bytes(std::uint32_t device) const override {
-    return MoeLayer::touched_bytes(device) + 2 * padded_rows_ * row_stride();
+    return MoeLayer::touched_bytes(device) + 2 * padded_rows() * row_stride();
   }
 
   // The device finds out by itself what is beyond the capacity.
@@ -105,29 +88,6 @@ class Tutel2dh final : private Admitted, public MoeLayer {
   static std::uint32_t out(std::uint32_t iteration) {
     return iteration % 2 == 0 ? kOut : kOtherOut;
   }
-
-  // --- Layout ---
-  std::uint32_t max_capacity() const {
-    const bool duplicates = problem_.workload.gate().allow_duplicates();
-    return capacity().value_or(problem_.token_bound * (duplicates ? problem_.top_k() : 1));
-  }
-  std::uint64_t admitted_rows() const {
-    std::uint64_t rows = 0;
-    for (const RoutingTable& table : problem_.tables) rows += table.total_entries();
-    return rows;
-  }
-  fabric::Address trailer(fabric::Address record) const {
-    return record + align_up(payload_bytes(), 32);
-  }
-  std::uint32_t record_bytes() const {
-    return static_cast<std::uint32_t>(align_up(payload_bytes(), 32) + sizeof(Trailer));
-  }
-  // Lists, of one local expert from one source, by expert, then source.
-  fabric::Address list_rows(std::uint32_t list) const {
-    return list_rows_ + std::uint64_t{list} * 4;
-  }
-  // Of an expanded row: its place in its list as it came.
-  fabric::Address place(std::uint64_t row) const { return places_ + row * 4; }
 
   std::uint32_t slice_rows(Core& core) const { return max_local_experts() * gate_.capacity(core); }
 
@@ -168,7 +128,7 @@ class Tutel2dh final : private Admitted, public MoeLayer {
   template <typename Visit>
   std::uint64_t for_padding(Core& core, Visit&& visit) {
     const std::uint32_t capacity = gate_.capacity(core);
-    const Share mine = share(problem_.devices * max_local_experts(), core.count(), core.index());
+    const Share mine = share(lists(), core.count(), core.index());
     std::uint64_t padding = 0;
     for (std::uint32_t slot = mine.begin; slot < mine.end; ++slot) {
       const std::uint32_t owner = slot / max_local_experts();
@@ -209,7 +169,7 @@ class Tutel2dh final : private Admitted, public MoeLayer {
   emu::Task count_rows(Core& core, std::uint32_t iteration) {
     core.phase("count rows");
     const std::uint32_t capacity = gate_.capacity(core);
-    const Share mine = share(max_local_experts() * problem_.devices, core.count(), core.index());
+    const Share mine = share(lists(), core.count(), core.index());
     for (std::uint32_t list = mine.begin; list < mine.end; ++list) {
       std::uint32_t rows = 0;
       while (rows < capacity &&
@@ -227,9 +187,8 @@ class Tutel2dh final : private Admitted, public MoeLayer {
   emu::Task copy_out(Core& core, std::uint32_t iteration) {
     core.phase("permute");
     const std::uint32_t capacity = gate_.capacity(core);
-    const std::uint32_t lists = max_local_experts() * problem_.devices;
-    const Share mine = share(lists, core.count(), core.index());
-    const auto counts = core.array<std::uint32_t>(list_rows_, lists);
+    const Share mine = share(lists(), core.count(), core.index());
+    const auto counts = core.array<std::uint32_t>(list_rows(0), lists());
     std::uint64_t row = 0;
     for (std::uint32_t list = 0; list < mine.begin; ++list) row += counts[list];
     for (std::uint32_t list = mine.begin; list < mine.end; ++list) {
@@ -271,9 +230,8 @@ class Tutel2dh final : private Admitted, public MoeLayer {
   emu::Task return_rows(Core& core) {
     core.phase("permute back");
     const std::uint32_t capacity = gate_.capacity(core);
-    const std::uint32_t lists = max_local_experts() * problem_.devices;
-    const Share mine = share(lists, core.count(), core.index());
-    const auto counts = core.array<std::uint32_t>(list_rows_, lists);
+    const Share mine = share(lists(), core.count(), core.index());
+    const auto counts = core.array<std::uint32_t>(list_rows(0), lists());
     std::uint64_t row = 0;
     for (std::uint32_t list = 0; list < mine.begin; ++list) row += counts[list];
     for (std::uint32_t list = mine.begin; list < mine.end; ++list) {
@@ -328,9 +286,6 @@ class Tutel2dh final : private Admitted, public MoeLayer {
   const TutelGate gate_;
   const NodeGroups groups_;
   const TwoLevelExchange exchange_;
-  std::uint64_t padded_rows_ = 0;  // of a device, one way, at most
-  fabric::Address list_rows_;
-  fabric::Address places_;
 };
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <span>
 
-#include "moe/row_checksum.h"
 #include "moe/row_identity.h"
 
 namespace orrery::moe::ubep {
@@ -16,16 +15,9 @@ using fabric::Address;
 namespace {
 
 // Vector passes over 32-bit elements. TFF: two strided copies lay the payload out around flags that
-// are there already, each half of it. SP: compare the tails, reduce. DC: xor; add, mix for the sum.
+// are there already, each half of it. SP: compare the tails, reduce.
 constexpr int kSpreadPasses = 2;
 constexpr int kTailPasses = 2;
-constexpr int kWhitenPasses = 1;
-constexpr int kChecksumPasses = 2;
-
-// With --payload control DC carries 8 bytes of every unit, at most this much and no more than what
-// the fabric may let arrive by itself, so that its checksum covers that all the same.
-constexpr std::uint32_t kLargestUnit = 32;
-constexpr std::uint32_t kOfUnit = 8;
 
 using Tail = std::array<std::uint32_t, 8>;
 
@@ -37,22 +29,6 @@ Tail tail_in(std::span<const std::byte> bytes) {
 // All but the first word.
 bool ends_in_zeros(const Tail& tail) {
   return std::all_of(tail.begin() + 1, tail.end(), [](std::uint32_t word) { return word == 0; });
-}
-
-std::vector<std::byte>& scratch(std::size_t bytes) {
-  thread_local std::vector<std::byte> buffer;
-  buffer.resize(bytes);
-  return buffer;
-}
-
-// The round's sequence, kept for the next row.
-const std::vector<std::uint64_t>& whitening(std::uint32_t round, std::size_t words) {
-  thread_local std::vector<std::uint64_t> sequence;
-  thread_local std::uint32_t of_round = 0;
-  if (of_round != round) sequence.clear();
-  of_round = round;
-  while (sequence.size() < words) sequence.push_back(whitening_word(round, sequence.size()));
-  return sequence;
 }
 
 }  // namespace
@@ -70,7 +46,7 @@ Wire::Wire(FlagKind kind, std::uint32_t block, std::uint32_t payload_bytes, bool
       block_(block),
       payload_bytes_(payload_bytes),
       control_(control),
-      unit_(std::clamp(fabric_block, kOfUnit, kLargestUnit)) {
+      whitening_(payload_bytes, control, fabric_block) {
   const auto record = static_cast<std::uint32_t>(padded() + sizeof(Trailer));
   if (kind == FlagKind::kTff) {
     slot_bytes_ = (record + data_bytes() - 1) / data_bytes() * block;
@@ -91,9 +67,8 @@ std::vector<fabric::Carried::Range> Wire::carried() const {
       ranges.push_back({flag_at(block), flag_at(block) + kFlagBytes});
     }
   } else if (kind_ == FlagKind::kDc) {
-    for (std::uint32_t unit = std::max(unit_, kIdentityBytes); unit < padded(); unit += unit_) {
-      ranges.push_back({unit, unit + kOfUnit});
-    }
+    const auto whitened = whitening_.carried();
+    ranges.insert(ranges.end(), whitened.begin(), whitened.end());
   }
   if (kind_ != FlagKind::kSp) {
     ranges.push_back({trailer_at(), trailer_at() + static_cast<std::uint32_t>(sizeof(Trailer))});
@@ -103,18 +78,6 @@ std::vector<fabric::Carried::Range> Wire::carried() const {
   return ranges;
 }
 
-// DC: what else would be zeros where nothing has arrived yet, its own inverse.
-Trailer Wire::whitened(Trailer trailer) const {
-  if (kind_ != FlagKind::kDc) return trailer;
-  std::array<std::uint64_t, 2> words;
-  std::memcpy(words.data(), &trailer, sizeof(words));
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    words[i] ^= whitening_word(trailer.round, padded() / 8 + i);
-  }
-  std::memcpy(static_cast<void*>(&trailer), words.data(), sizeof(words));
-  return trailer;
-}
-
 // --- Sender ---
 
 void Wire::pack(Core& core, Address record, Address plain, Trailer trailer,
@@ -122,7 +85,7 @@ void Wire::pack(Core& core, Address record, Address plain, Trailer trailer,
   trailer.round = round;
   if (control_) core.note_write(record, slot_bytes_);  // what is not carried stands for itself
   if (kind_ == FlagKind::kDc) {
-    whiten(core, record, plain, round);
+    whitening_.whiten(core, record, plain, round);
   } else {
     const std::uint32_t bytes = control_ ? head_bytes() : payload_bytes_;
     for (std::uint32_t done = 0; done < bytes; done += data_bytes()) {
@@ -138,8 +101,11 @@ void Wire::pack(Core& core, Address record, Address plain, Trailer trailer,
     }
   }
   if (kind_ == FlagKind::kSp) trailer.stand_in = stand_in_for_sentinel(core, record);
-  if (kind_ == FlagKind::kDc) trailer.checksum = checksum(core, record, trailer);
-  core.write(record + trailer_at(), whitened(trailer));
+  if (kind_ == FlagKind::kDc) {
+    trailer.checksum = whitening_.checksum(core, record, trailer);
+    trailer = whitening_.whitened(trailer);
+  }
+  core.write(record + trailer_at(), trailer);
 }
 
 // A tail that is the sentinel gets another first word, one that no other tail of the row has alone.
@@ -163,46 +129,6 @@ std::uint32_t Wire::stand_in_for_sentinel(Core& core, Address record) const {
   return stand_in;
 }
 
-// The payload, filled up with zeros, xor the round's sequence.
-void Wire::whiten(Core& core, Address to, Address from, std::uint32_t round) const {
-  const auto& sequence = whitening(round, padded() / 8);
-  std::vector<std::byte>& bytes = scratch(padded());
-  std::fill(bytes.begin(), bytes.end(), std::byte{0});
-  const auto payload = core.array<std::byte>(from, control_ ? head_bytes() : payload_bytes_);
-  std::memcpy(bytes.data(), payload.data(), payload.size());
-  for (std::uint32_t at = 0; at < padded(); at += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, &bytes[at], 8);
-    word ^= sequence[at / 8];
-    std::memcpy(&bytes[at], &word, 8);
-  }
-  if (!control_) {
-    core.write_bytes(to, bytes);
-    return;
-  }
-  for (std::uint32_t unit = 0; unit < padded(); unit += unit_) {
-    core.write_bytes(to + unit, std::span(&bytes[unit], kOfUnit));
-  }
-}
-
-std::uint64_t Wire::checksum(Core& core, Address slot, Trailer trailer) const {
-  trailer.checksum = 0;
-  std::uint64_t sum = 0;
-  if (control_) {
-    // What is not carried counts as looked at, too.
-    core.note({.address = slot, .bytes = padded(), .kind = devices::CheckKind::kProbe});
-    std::vector<std::byte>& bytes = scratch(padded() / unit_ * kOfUnit);
-    for (std::uint32_t unit = 0; unit < padded(); unit += unit_) {
-      const auto part = core.probe(slot + unit, kOfUnit);
-      std::memcpy(&bytes[unit / unit_ * kOfUnit], part.data(), kOfUnit);
-    }
-    sum = row_checksum(bytes, trailer.round);
-  } else {
-    sum = row_checksum(core.probe(slot, padded()), trailer.round);
-  }
-  return row_checksum(std::as_bytes(std::span(&trailer, 1)), sum);
-}
-
 emu::Time Wire::pack_time(const devices::Costs& costs) const {
   switch (kind_) {
     case FlagKind::kTff:
@@ -210,7 +136,7 @@ emu::Time Wire::pack_time(const devices::Costs& costs) const {
     case FlagKind::kSp:
       return kTailPasses * costs.vector(blocks() * kFlagBytes / 4);
     case FlagKind::kDc:
-      return (kWhitenPasses + kChecksumPasses) * costs.vector(padded() / 4);
+      return whitening_.whiten_time(costs) + whitening_.checksum_time(costs);
     default:
       return 0;
   }
@@ -240,7 +166,8 @@ bool Wire::arrived(Core& core, const devices::Place& place, std::uint32_t round)
       const auto bytes = core.probe(place.address + trailer_at(), sizeof(trailer));
       std::memcpy(&trailer, bytes.data(), sizeof(trailer));
       return trailer.round == round &&
-             checksum(core, place.address, whitened(trailer)) == trailer.checksum;
+             whitening_.checksum(core, place.address, whitening_.whitened(trailer)) ==
+                 trailer.checksum;
     }
     default:
       return word(place.address) == round;
@@ -255,7 +182,7 @@ emu::Time Wire::read_time(const devices::Costs& costs) const {
       return costs.poll * blocks();
     case FlagKind::kDc:
       return costs.poll + costs.core_copy.serialisation(slot_bytes_) +
-             kChecksumPasses * costs.vector(padded() / 4);
+             whitening_.checksum_time(costs);
     default:
       return costs.poll;
   }
@@ -282,19 +209,10 @@ void Wire::add_pieces(Address slot, Address row, std::vector<devices::Piece>& ou
 }
 
 Trailer Wire::restore(Core& core, Address row, Address slot, std::uint32_t round) const {
-  const Trailer trailer = whitened(core.load<Trailer>(slot + trailer_at()));
+  auto trailer = core.load<Trailer>(slot + trailer_at());
   if (kind_ == FlagKind::kDc) {
-    const auto& sequence = whitening(round, padded() / 8);
-    const auto whitened = core.array<std::byte>(row, control_ ? head_bytes() : payload_bytes_);
-    std::vector<std::byte>& bytes = scratch(padded());
-    std::memcpy(bytes.data(), whitened.data(), whitened.size());
-    for (std::uint32_t at = 0; at < whitened.size(); at += 8) {
-      std::uint64_t word;
-      std::memcpy(&word, &bytes[at], 8);
-      word ^= sequence[at / 8];
-      std::memcpy(&bytes[at], &word, 8);
-    }
-    core.write_bytes(row, std::span(bytes.data(), whitened.size()));
+    trailer = whitening_.whitened(trailer);
+    whitening_.restore(core, row, round);
   }
   if (kind_ == FlagKind::kSp && trailer.stand_in != 0 && !control_) {
     for (std::uint32_t block = 0; block + 1 < blocks(); ++block) {
@@ -312,7 +230,7 @@ Trailer Wire::restore(Core& core, Address row, Address slot, std::uint32_t round
 
 emu::Time Wire::restore_time(const devices::Costs& costs) const {
   if (kind_ == FlagKind::kSp) return kTailPasses * costs.vector(blocks() * kFlagBytes / 4);
-  return kind_ == FlagKind::kDc ? kWhitenPasses * costs.vector(padded() / 4) : 0;
+  return kind_ == FlagKind::kDc ? whitening_.whiten_time(costs) : 0;
 }
 
 Trailer Wire::unpack(Core& core, Address row, Address slot, std::uint32_t round) const {

@@ -3,21 +3,18 @@
 // algorithms 3.4).
 //
 // A record is the row's payload, filled up to a multiple of 32 bytes, and a trailer of 32.
-//   TFF            blocks of `block`: block - 32 bytes of the record, then a flag of eight words
-//   that
-//                  hold the call's round
-//   SP             blocks of `block`: payload throughout, the trailer at the end of the last one.
-//   The
-//                  last 32 bytes of a block are its flag: it is there when they are not the
-//                  sentinel, 32 zero bytes, which memory that was never written holds by itself. A
-//                  row whose own bytes look so there carries a stand-in, and the trailer says
-//                  which.
-//   DC             the record; the trailer holds a checksum of it all. Its bytes are whitened with
-//   a
-//                  sequence of the round's own, so that bytes that have not arrived (zeros, an
-//                  earlier row) never pass for those that should.
-//   stop-and-wait  the record; a flag beside it, put when the row is acknowledged
-//   fence          the record; a flag beside it, put behind a fence
+//
+// - TFF: blocks of `block`, each with block - 32 bytes of the record and then a flag, eight words
+//   that hold the call's round.
+// - SP: blocks of `block`, payload throughout, the trailer at the end of the last one. The last 32
+//   bytes of a block are its flag: it is there when they are not the sentinel, 32 zero bytes, which
+//   memory that was never written holds by itself. A row whose own bytes look so there carries a
+//   stand-in, and the trailer says which.
+// - DC: the record, whose trailer holds a checksum of it all. Its bytes are whitened with the
+//   round's own sequence (ubep_whitening.h), so that bytes that have not arrived (zeros, an earlier
+//   row) never pass for those that should.
+// - stop-and-wait: the record; a flag beside it, put when the row is acknowledged.
+// - fence: the record; a flag beside it, put behind a fence.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +22,8 @@
 #include <vector>
 
 #include "devices/core.h"
-#include "moe/arrivals.h"
+#include "moe/algorithms/ubep_trailer.h"
+#include "moe/algorithms/ubep_whitening.h"
 #include "moe/layout.h"
 
 namespace orrery::moe::ubep {
@@ -34,16 +32,6 @@ enum class FlagKind : std::uint8_t { kTff, kDc, kSp, kStopAndWait, kFence };
 
 /// By its name as an option; the name is one of them.
 FlagKind flag_kind(const std::string& name);
-
-struct Trailer {
-  float scale = 0;
-  RowTag tag{};
-  std::uint32_t stand_in =
-      0;                    // SP: first word of a tail that stands for the sentinel; 0: none does
-  std::uint32_t round = 0;  // never 0
-  std::uint64_t checksum = 0;  // DC
-};
-static_assert(sizeof(Trailer) == 32);
 
 class Wire {
  public:
@@ -111,16 +99,12 @@ class Wire {
   std::uint32_t flag_at(std::uint32_t block) const { return (block + 1) * block_ - kFlagBytes; }
   std::uint32_t head_bytes() const;
   std::uint32_t stand_in_for_sentinel(devices::Core& core, fabric::Address record) const;
-  Trailer whitened(Trailer trailer) const;
-  std::uint64_t checksum(devices::Core& core, fabric::Address slot, Trailer trailer) const;
-  void whiten(devices::Core& core, fabric::Address to, fabric::Address from,
-              std::uint32_t round) const;
 
   FlagKind kind_;
   std::uint32_t block_;
   std::uint32_t payload_bytes_;
   bool control_;
-  std::uint32_t unit_;  // of --payload control
+  Whitening whitening_;  // DC
   std::uint32_t slot_bytes_;
 };
 
