@@ -42,11 +42,20 @@ struct Topology {
   std::vector<std::string>
       link_classes;  // e.g. "package", "device-L1", "L1-L2"; at most kMaxLinkClasses
   static constexpr std::size_t kMaxLinkClasses = 4;
+  // Per device, where a scale-up network joins some devices and a scale-out network the rest: the
+  // number of the domain whose load/store network the device is on. Devices on no such network have
+  // a domain each. Empty: all devices are in one domain.
+  std::vector<std::uint32_t> scale_up_domain;
 
   std::uint32_t nodes() const { return static_cast<std::uint32_t>(tier.size()); }
   bool is_device(NodeId node) const { return node < devices; }
   std::span<const Link> links_from(NodeId node) const {
     return {links.data() + first_link[node], links.data() + first_link[node + 1]};
+  }
+  /// Whether bytes between two devices leave the scale-up network: they go from NIC to NIC. False
+  /// for a device and itself.
+  bool is_scale_out(NodeId a, NodeId b) const {
+    return !scale_up_domain.empty() && scale_up_domain[a] != scale_up_domain[b];
   }
 };
 

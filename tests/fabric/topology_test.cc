@@ -103,6 +103,17 @@ TEST(Topology, ClosNumbersNodesAsDocumented) {
   EXPECT_EQ(links[1].rate.gb_per_s(), 10);
 }
 
+TEST(Topology, ScaleOutIsBetweenDomains) {
+  Topology topology = topology_of(kSmallFabrics[1]);
+  EXPECT_TRUE(topology.scale_up_domain.empty());
+  EXPECT_FALSE(topology.is_scale_out(0, 8));  // all in one domain
+  topology.scale_up_domain = {0, 0, 0, 1, 1, 1, 2, 3, 4};
+  EXPECT_FALSE(topology.is_scale_out(0, 2));
+  EXPECT_TRUE(topology.is_scale_out(2, 3));
+  EXPECT_TRUE(topology.is_scale_out(7, 8));  // no scale-up network: a domain each
+  EXPECT_FALSE(topology.is_scale_out(8, 8));
+}
+
 TEST(Topology, OneNodeHasNoSecondTier) {
   const Topology topology = topology_of(kSmallFabrics[2]);
   EXPECT_EQ(nodes_per_tier(topology), (std::map<int, int>{{0, 4}, {1, 3}}));
