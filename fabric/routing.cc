@@ -21,7 +21,7 @@ class Routing::Builder {
   explicit Builder(Routing& routing) : routing_(routing), topology_(routing.topology_) {}
 
   void build() {
-    routing_.lists_.push_back({0, 0});
+    routing_.lists_.assign({{0, 0}, {0, 0}});  // kNoPath, kCutOff
     routing_.nodes_.resize(topology_.nodes());
     for (NodeId node = 0; node < topology_.nodes(); ++node) {
       routing_.nodes_[node].first_link = topology_.first_link[node];
@@ -30,6 +30,7 @@ class Routing::Builder {
     DeviceGroups groups(topology_);
     routing_.groups_ = static_cast<std::uint32_t>(groups.entrances.size());
     routing_.group_of_ = std::move(groups.group_of);
+    find_domains_of_groups();
     link_backwards();
     decided_.assign(topology_.nodes(), false);
     for (std::uint32_t group = 0; group < routing_.groups_; ++group)
@@ -40,13 +41,15 @@ class Routing::Builder {
   }
 
  private:
-  // Direct links by destination, parallel ones in one list.
+  // Direct links by destination, parallel ones in one list; of a device also the links to all
+  // others of its domain.
   void add_direct(NodeId node) {
     const std::span<const Link> links = topology_.links_from(node);
     direct_.clear();
     for (std::uint32_t i = 0; i < links.size(); ++i) {
       if (topology_.is_device(links[i].to)) direct_.emplace_back(links[i].to, i);
     }
+    if (topology_.is_device(node)) add_domain(node);
     if (direct_.empty()) return;
     std::sort(direct_.begin(), direct_.end());
     Node& entry = routing_.nodes_[node];
@@ -64,10 +67,58 @@ class Routing::Builder {
     for (std::size_t i = 0; i < direct_.size(); ++nth) {
       const NodeId device = direct_[i].first;
       scratch_.clear();
-      for (; i < direct_.size() && direct_[i].first == device; ++i)
-        scratch_.push_back(direct_[i].second);
+      for (; i < direct_.size() && direct_[i].first == device; ++i) {
+        if (direct_[i].second != kNoLink) scratch_.push_back(direct_[i].second);
+      }
       if (sparse) slots[nth] = device;
-      slots[sparse ? distinct + nth : device - entry.direct_low] = list_number();
+      slots[sparse ? distinct + nth : device - entry.direct_low] =
+          scratch_.empty() ? kCutOff : list_number();
+    }
+  }
+
+  bool has_domains() const {
+    return !topology_.scale_up_domain.empty() &&
+           topology_.scale_up_class < topology_.link_classes.size();
+  }
+
+  // The others of a device's domain: each with kNoLink, for where no link is left, and with the
+  // links to the switches that lead to it. Domains are runs of devices.
+  void add_domain(NodeId device) {
+    if (!has_domains()) return;
+    const std::vector<std::uint32_t>& domain = topology_.scale_up_domain;
+    const auto is_peer = [&](NodeId node) {
+      return node != device && topology_.is_device(node) && domain[node] == domain[device];
+    };
+    for (NodeId peer = device; peer > 0 && is_peer(peer - 1);)
+      direct_.emplace_back(--peer, kNoLink);
+    for (NodeId peer = device + 1; is_peer(peer); ++peer) direct_.emplace_back(peer, kNoLink);
+    check_size(routing_.direct_.size() + direct_.size());
+    const std::span<const Link> links = topology_.links_from(device);
+    for (std::uint32_t i = 0; i < links.size(); ++i) {
+      if (links[i].link_class != topology_.scale_up_class || topology_.is_device(links[i].to))
+        continue;
+      NodeId last = kNoNode;
+      for (const Link& down : topology_.links_from(links[i].to)) {
+        if (down.to != last && is_peer(down.to)) direct_.emplace_back(down.to, i);
+        last = down.to;
+      }
+    }
+  }
+
+  // True if every device of the group is in the domain of `node`, which then looks them up
+  // directly.
+  bool is_of_domain(NodeId node, std::uint32_t group) const {
+    return has_domains() && topology_.is_device(node) &&
+           domain_of_group_[group] == topology_.scale_up_domain[node];
+  }
+
+  void find_domains_of_groups() {
+    if (!has_domains()) return;
+    domain_of_group_.assign(routing_.groups_, kNoDomain);
+    for (NodeId device = 0; device < topology_.devices; ++device) {
+      std::uint32_t& domain = domain_of_group_[routing_.group_of_[device]];
+      const std::uint32_t own = topology_.scale_up_domain[device];
+      domain = domain == kNoDomain || domain == own ? own : kSeveralDomains;
     }
   }
 
@@ -90,31 +141,44 @@ class Routing::Builder {
     for (const Link& link : topology_.links) ++into_first_[link.to + 1];
     for (std::size_t i = 1; i < into_first_.size(); ++i) into_first_[i] += into_first_[i - 1];
     std::vector<std::uint32_t> next(into_first_.begin(), into_first_.end() - 1);
-    into_from_.resize(topology_.links.size());
-    for (const Link& link : topology_.links) into_from_[next[link.to]++] = link.from;
+    into_.resize(topology_.links.size());
+    for (const Link& link : topology_.links) into_[next[link.to]++] = {link.from, length(link)};
+  }
+
+  std::uint32_t length(const Link& link) const { return topology_.class_length[link.link_class]; }
+
+  // Distances by Dijkstra's algorithm; lengths are small, so a list per distance is the queue.
+  void find_distances(const std::vector<NodeId>& entrances) {
+    distance_.assign(topology_.nodes(), kFar);
+    for (std::vector<NodeId>& nodes : reached_) nodes.clear();
+    reached_[1] = entrances;
+    for (const NodeId node : entrances) distance_[node] = 1;
+    for (std::size_t distance = 1; distance < reached_.size(); ++distance) {
+      for (std::size_t head = 0; head < reached_[distance].size(); ++head) {
+        const NodeId node = reached_[distance][head];
+        if (distance_[node] != distance || hands_on_nothing(node)) continue;
+        for (std::uint32_t i = into_first_[node]; i < into_first_[node + 1]; ++i) {
+          const auto [previous, length] = into_[i];
+          const auto through = static_cast<std::uint32_t>(distance) + length;
+          if (distance_[previous] <= through) continue;
+          distance_[previous] = through;
+          if (through >= reached_.size()) reached_.resize(through + 1);
+          reached_[through].push_back(previous);
+        }
+      }
+    }
   }
 
   void add_group(std::uint32_t group, const std::vector<NodeId>& entrances) {
-    distance_.assign(topology_.nodes(), kFar);
-    queue_ = entrances;
-    for (const NodeId node : entrances) distance_[node] = 1;
-    for (std::size_t head = 0; head < queue_.size(); ++head) {
-      const NodeId node = queue_[head];
-      if (hands_on_nothing(node)) continue;
-      for (std::uint32_t i = into_first_[node]; i < into_first_[node + 1]; ++i) {
-        const NodeId previous = into_from_[i];
-        if (distance_[previous] != kFar) continue;
-        distance_[previous] = distance_[node] + 1;
-        queue_.push_back(previous);
-      }
-    }
+    find_distances(entrances);
     for (NodeId node = 0; node < topology_.nodes(); ++node) {
-      if (distance_[node] == 1) continue;  // has direct links; never looks here
+      if (distance_[node] == 1 || is_of_domain(node, group)) continue;  // never looks here
       scratch_.clear();
       if (distance_[node] != kFar) {
         const std::span<const Link> links = topology_.links_from(node);
         for (std::uint32_t i = 0; i < links.size(); ++i) {
-          if (distance_[links[i].to] != distance_[node] - 1) continue;
+          const std::uint32_t behind = distance_[links[i].to];
+          if (behind == kFar || behind + length(links[i]) != distance_[node]) continue;
           if (!hands_on_nothing(links[i].to)) scratch_.push_back(i);
         }
       }
@@ -175,11 +239,17 @@ class Routing::Builder {
   const Topology& topology_;
   std::uint32_t rows_ = 0;
   std::vector<bool> decided_;
-  std::vector<std::uint32_t>
-      into_first_;  // nodes with a link into node n: into_from_[into_first_[n] …)
-  std::vector<NodeId> into_from_;
-  std::vector<std::uint32_t> distance_;  // links from a node to the group's devices
-  std::vector<NodeId> queue_;
+  static constexpr std::uint32_t kNoDomain = ~std::uint32_t{0};
+  static constexpr std::uint32_t kSeveralDomains = kNoDomain - 1;
+  std::vector<std::uint32_t> domain_of_group_;
+  struct Into {
+    NodeId from;
+    std::uint32_t length;
+  };
+  std::vector<std::uint32_t> into_first_;  // the links into node n: into_[into_first_[n] …)
+  std::vector<Into> into_;
+  std::vector<std::uint32_t> distance_;  // from a node to the group's devices
+  std::vector<std::vector<NodeId>> reached_ = std::vector<std::vector<NodeId>>(2);  // by distance
   std::vector<std::pair<NodeId, std::uint32_t>> direct_;
   std::vector<std::uint32_t> scratch_;
   ListId last_ = kNoPath;

@@ -1,4 +1,5 @@
-// Minimal routing: at every node, the links that lie on a shortest path (fewest links) to a device.
+// Minimal routing: at every node, the links that lie on a shortest path to a device (fewest links,
+// or least Topology::class_length where classes count differently).
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,9 @@ namespace orrery::fabric {
 /// their neighbours, so that memory grows with nodes × groups and not with nodes × devices.
 ///
 /// A direct link to the destination always wins; a device on the way (an n-dimensional mesh)
-/// forwards like a switch, unless Topology::devices_forward says otherwise. Candidates are kept
+/// forwards like a switch, unless Topology::devices_forward says otherwise. Where there is a
+/// scale-up network, the devices of one domain talk over it and over nothing else: with its links
+/// failed they are cut off, for what is load and store cannot go on by NIC. Candidates are kept
 /// relative to a node's first link, so that equal sets are stored once, and a node whose set is the
 /// same for every group (a device, a first-tier switch) needs no table at all.
 class Routing {
@@ -72,10 +75,12 @@ class Routing {
   };
   using ListId = std::uint32_t;
   static constexpr ListId kNoPath = 0;  // lists_[0] is empty
+  static constexpr ListId kCutOff = 1;  // so is lists_[1], for a device of the own domain
 
   struct Node {
     std::uint32_t first_link = 0;
-    // Devices one link away lie in [direct_low, direct_low + direct_span). Where they lie close
+    // Devices one link away, and of a device those of its domain, lie in
+    // [direct_low, direct_low + direct_span). Where they lie close
     // together direct_ holds one ListId per device of that range, else their sorted numbers, then
     // their ListIds.
     std::uint32_t direct_low = 0;

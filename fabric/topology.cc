@@ -19,11 +19,15 @@ Topology generate(const Fabric& fabric, const std::string& where) {
       return build_star(fabric.star(), where);
     case Fabric::kExplicitGraph:
       return build_explicit(fabric.explicit_graph(), where);
+    case Fabric::kScaleOut:
+      return build_scale_out(fabric.scale_out(), where);
+    case Fabric::kDragonfly:
+      return build_dragonfly(fabric.dragonfly(), where);
     case Fabric::GENERATOR_NOT_SET:
       break;
   }
   throw emu::ConfigError(where, "fabric", "no generator",
-                         "one of clos, full_mesh, star, explicit_graph");
+                         "one of clos, full_mesh, star, explicit_graph, scale_out, dragonfly");
 }
 
 }  // namespace

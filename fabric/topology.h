@@ -1,6 +1,7 @@
 // A fabric's graph: device ports, switches and directed links, as a generator built it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -46,6 +47,12 @@ struct Topology {
   // number of the domain whose load/store network the device is on. Devices on no such network have
   // a domain each. Empty: all devices are in one domain.
   std::vector<std::uint32_t> scale_up_domain;
+  // The class of the scale-up network's links, which carry all that stays in a domain and nothing
+  // else; kMaxLinkClasses: no two networks, every link is for all.
+  std::size_t scale_up_class = kMaxLinkClasses;
+  // By link class: how many links of a path one counts for when routing looks for the shortest. The
+  // last link of a path counts for one.
+  std::array<std::uint8_t, kMaxLinkClasses> class_length{1, 1, 1, 1};
 
   std::uint32_t nodes() const { return static_cast<std::uint32_t>(tier.size()); }
   bool is_device(NodeId node) const { return node < devices; }

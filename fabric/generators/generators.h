@@ -21,4 +21,10 @@ Topology build_star(const Star& star, const std::string& where);
 /// Switches are renumbered by tier, a switch's tier being its distance to the nearest device.
 Topology build_explicit(const Explicit& graph, const std::string& where);
 
+/// Devices, scale-up switches node-major, leaves pod-major, spines.
+Topology build_scale_out(const ScaleOut& scale_out, const std::string& where);
+
+/// Devices, scale-up switches node-major, then the switches of the groups, group-major.
+Topology build_dragonfly(const Dragonfly& dragonfly, const std::string& where);
+
 }  // namespace orrery::fabric

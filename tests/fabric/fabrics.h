@@ -70,6 +70,29 @@ inline const char* const kSmallFabrics[] = {
     "latency_ns: 1 gb_per_s: 1 }},"
     " {a: 'c' b: 'right' link { latency_ns: 1 gb_per_s: 1 }}, {a: 'd' b: 'c' link { latency_ns: 1 "
     "gb_per_s: 1 }} ] }",
+    // Two rails of two pods, two scale-up planes, parallel uplinks.
+    "scale_out { nodes: 4 devices_per_node: 2 scale_up { link { latency_ns: 1 gb_per_s: 9 } "
+    "planes: 2 } nic_link { latency_ns: 5 gb_per_s: 2 } rail_optimised: true nodes_per_pod: 2"
+    " spines: 2 uplink { latency_ns: 7 gb_per_s: 2 } uplinks_per_spine: 2 }",
+    // A node and its NICs on one leaf: two ways of equal length between its devices.
+    "scale_out { nodes: 3 devices_per_node: 3 scale_up { link { latency_ns: 1 gb_per_s: 9 } }"
+    " nic_link { latency_ns: 5 gb_per_s: 2 } nics_per_device: 2 nodes_per_pod: 2"
+    " uplink { latency_ns: 7 gb_per_s: 2 } }",
+    // Two NICs per device on rails of their own; cables inside a node; the same without them.
+    "scale_out { nodes: 2 devices_per_node: 4 scale_up { form: FULL_MESH link { latency_ns: 1 "
+    "gb_per_s: 9 } } nic_link { latency_ns: 5 gb_per_s: 2 } nics_per_device: 2 rail_optimised: "
+    "true spines: 3 uplink { latency_ns: 7 gb_per_s: 2 } }",
+    "scale_out { nodes: 2 devices_per_node: 4 scale_up { enabled: false } nic_link { latency_ns: "
+    "5 gb_per_s: 2 } }",
+    "scale_out { nodes: 1 devices_per_node: 8 scale_up { link { latency_ns: 1 gb_per_s: 9 } } }",
+    "dragonfly { groups: 5 switches_per_group: 4 nodes_per_group: 4 devices_per_node: 2"
+    " switches_per_node: 2 nic_link { latency_ns: 5 gb_per_s: 2 } local { latency_ns: 3 gb_per_s: "
+    "2 } global { latency_ns: 9 gb_per_s: 2 } scale_up { form: FULL_MESH link { latency_ns: 1 "
+    "gb_per_s: 9 } } }",
+    "dragonfly { groups: 3 switches_per_group: 2 nodes_per_group: 3 devices_per_node: 2"
+    " nic_link { latency_ns: 5 gb_per_s: 2 } local { latency_ns: 3 gb_per_s: 2 } local_cables: 2"
+    " global { latency_ns: 9 gb_per_s: 2 } global_cables: 3 scale_up { link { latency_ns: 1 "
+    "gb_per_s: 9 } planes: 2 } }",
 };
 
 }  // namespace orrery::fabric

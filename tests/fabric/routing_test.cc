@@ -15,16 +15,29 @@ namespace {
 
 constexpr int kFar = -1;
 
-// Links from every node to `destination`, by relaxation until nothing changes: no queue, no groups.
+// How many links this one counts for on the way to `destination`; 0 if it leads elsewhere. Devices
+// of one domain use their scale-up links alone.
+int length(const Topology& topology, const Link& link, NodeId destination) {
+  const bool ends = link.to == destination;
+  if (!ends && topology.is_device(link.to) && !topology.devices_forward) return 0;
+  const bool has_domains =
+      !topology.scale_up_domain.empty() && topology.scale_up_class < Topology::kMaxLinkClasses;
+  if (has_domains && topology.is_device(link.from) && link.from != destination &&
+      !topology.is_scale_out(link.from, destination) && link.link_class != topology.scale_up_class)
+    return 0;
+  return ends ? 1 : topology.class_length[link.link_class];
+}
+
+// From every node to `destination`, by relaxation until nothing changes: no queue, no groups.
 std::vector<int> distances_to(const Topology& topology, NodeId destination) {
   std::vector<int> distance(topology.nodes(), kFar);
   distance[destination] = 0;
   for (bool changed = true; changed;) {
     changed = false;
     for (const Link& link : topology.links) {
-      const bool ends = link.to == destination || !topology.is_device(link.to);
-      if (!ends && !topology.devices_forward) continue;
-      const int through = distance[link.to] == kFar ? kFar : distance[link.to] + 1;
+      const int step = length(topology, link, destination);
+      if (step == 0) continue;
+      const int through = distance[link.to] == kFar ? kFar : distance[link.to] + step;
       if (through != kFar && (distance[link.from] == kFar || through < distance[link.from])) {
         distance[link.from] = through;
         changed = true;
@@ -32,6 +45,25 @@ std::vector<int> distances_to(const Topology& topology, NodeId destination) {
     }
   }
   return distance;
+}
+
+// Of the links that choice 0 takes; kFar if there is no path.
+int path_length(const Topology& topology, const Routing& routing, NodeId node, NodeId destination) {
+  int sum = 0;
+  int links = 0;
+  for (const NodeId source = node; node != destination; ++links) {
+    const LinkId link = routing.next_link(node, destination, 0);
+    if (link == kNoLink) {
+      EXPECT_EQ(routing.hops(source, destination), -1);
+      return kFar;
+    }
+    sum += length(topology, topology.links[link], destination);
+    node = topology.links[link].to;
+    if (node == destination) {
+      EXPECT_EQ(routing.hops(source, destination), links + 1);
+    }
+  }
+  return sum;
 }
 
 // At every node, choices 0 … n-1 are exactly the links that come one closer, in their order.
@@ -44,9 +76,8 @@ void expect_minimal(const Topology& topology) {
       std::vector<LinkId> closer;
       for (LinkId link = topology.first_link[node]; link < topology.first_link[node + 1]; ++link) {
         const NodeId next = topology.links[link].to;
-        const bool hands_on = !topology.is_device(next) || topology.devices_forward;
-        if (distance[node] != kFar && distance[next] == distance[node] - 1 &&
-            (hands_on || next == destination))
+        const int step = length(topology, topology.links[link], destination);
+        if (step > 0 && distance[next] != kFar && distance[next] + step == distance[node])
           closer.push_back(link);
       }
       const auto count = static_cast<std::uint32_t>(closer.size());
@@ -57,7 +88,7 @@ void expect_minimal(const Topology& topology) {
         ASSERT_EQ(routing.pass_on(node, destination, choice), choice / count);
       }
       if (topology.is_device(node)) {
-        ASSERT_EQ(routing.hops(node, destination), distance[node]);
+        ASSERT_EQ(path_length(topology, routing, node, destination), distance[node]);
       }
     }
     EXPECT_EQ(routing.hops(destination, destination), 0);
