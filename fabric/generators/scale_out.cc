@@ -16,7 +16,8 @@ struct Tree {
 
   Tree(const ScaleOut& scale_out, bool has_scale_up) {
     if (has_scale_up && scale_out.nodes() == 1) return;
-    nodes_per_pod = scale_out.nodes_per_pod() == 0 ? scale_out.nodes() : scale_out.nodes_per_pod();
+    nodes_per_pod = scale_out.nodes_per_pod();
+    if (nodes_per_pod == 0 || nodes_per_pod > scale_out.nodes()) nodes_per_pod = scale_out.nodes();
     leaves_per_pod = scale_out.rail_optimised()
                          ? std::uint64_t{scale_out.devices_per_node()} * scale_out.nics_per_device()
                          : 1;
@@ -76,10 +77,6 @@ Topology build_scale_out(const ScaleOut& scale_out, const std::string& where) {
   if (scale_out.nodes() == 0) builder.fail("nodes", "nothing", "the number of nodes");
   if (scale_out.devices_per_node() == 0)
     builder.fail("devices_per_node", "nothing", "the number of devices");
-  if (scale_out.nodes_per_pod() > scale_out.nodes()) {
-    builder.fail("nodes_per_pod", std::to_string(scale_out.nodes_per_pod()),
-                 fmt::format("at most the nodes, which are {}", scale_out.nodes()));
-  }
   ScaleUpNodes nodes(scale_out.has_scale_up() ? &scale_out.scale_up() : nullptr, scale_out.nodes(),
                      scale_out.devices_per_node());
   const Tree tree(scale_out, nodes.exist());

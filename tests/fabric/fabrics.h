@@ -1,9 +1,12 @@
 // Fabrics for the tests: shipped files and short texts.
 #pragma once
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "emu/text_config.h"
 #include "fabric/topology.h"
@@ -32,6 +35,16 @@ inline Fabric shipped_fabric(const std::string& name) {
   const std::size_t end = all.find("\n}", begin);
   if (begin == std::string::npos || end == std::string::npos) return {};
   return fabric_of(all.substr(begin + open.size(), end - begin - open.size()));
+}
+
+/// The names of all files under topologies/, sorted.
+inline std::vector<std::string> shipped_topologies() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("topologies")) {
+    if (entry.path().extension() == ".textproto") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 /// Every shape the generators make, small enough to check every pair of nodes.

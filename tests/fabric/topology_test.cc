@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "emu/errors.h"
+#include "tests/fabric/counts.h"
 #include "tests/fabric/fabrics.h"
 
 namespace orrery::fabric {
@@ -13,27 +13,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::string error_of(const std::string& text) {
-  try {
-    topology_of(text);
-  } catch (const emu::ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-std::map<int, int> nodes_per_tier(const Topology& topology) {
-  std::map<int, int> count;
-  for (const std::uint8_t tier : topology.tier) ++count[tier];
-  return count;
-}
-
-std::map<std::string, int> links_per_class(const Topology& topology) {
-  std::map<std::string, int> count;
-  for (const Link& link : topology.links) ++count[topology.link_classes[link.link_class]];
-  return count;
-}
 
 // What holds for every topology, checked link by link.
 void expect_sound(const Topology& topology) {
@@ -66,8 +45,7 @@ TEST(Topology, EveryGeneratorMakesASoundGraph) {
     SCOPED_TRACE(text);
     expect_sound(topology_of(text));
   }
-  for (const char* name : {"cm384", "cm384-short-hop2", "ascend950-mesh8", "clos-4096",
-                           "gb200-nvl72", "star", "tiny", "ualink-72"}) {
+  for (const std::string& name : shipped_topologies()) {
     SCOPED_TRACE(name);
     expect_sound(build_topology(shipped_fabric(name), name));
   }

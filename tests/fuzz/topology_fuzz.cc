@@ -20,8 +20,16 @@ bool is_small(const fabric::Fabric& fabric) {
     if (size > 64 || (mesh *= size == 0 ? 1 : size) > 256) return false;
   }
   const fabric::Clos& clos = fabric.clos();
-  return clos.nodes() <= 16 && clos.devices_per_node() <= 32 && clos.planes() <= 8 &&
-         clos.spines_per_plane() <= 8 && fabric.star().devices() <= 256;
+  const fabric::ScaleOut& out = fabric.scale_out();
+  const fabric::Dragonfly& dragonfly = fabric.dragonfly();
+  const bool few_cables = out.scale_up().planes() <= 8 && out.nics_per_device() <= 8 &&
+                          out.uplinks_per_spine() <= 8 && dragonfly.scale_up().planes() <= 8 &&
+                          dragonfly.local_cables() <= 8 && dragonfly.global_cables() <= 8;
+  const bool few_nodes = out.nodes() <= 16 && out.devices_per_node() <= 32 && out.spines() <= 8 &&
+                         dragonfly.groups() <= 4 && dragonfly.switches_per_group() <= 8 &&
+                         dragonfly.nodes_per_group() <= 8 && dragonfly.devices_per_node() <= 16;
+  return few_cables && few_nodes && clos.nodes() <= 16 && clos.devices_per_node() <= 32 &&
+         clos.planes() <= 8 && clos.spines_per_plane() <= 8 && fabric.star().devices() <= 256;
 }
 
 }  // namespace

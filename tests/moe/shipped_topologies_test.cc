@@ -1,27 +1,16 @@
 // Every shipped machine loads, and bytes travel on it.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <filesystem>
-
 #include "fabric/topology.h"
+#include "tests/fabric/fabrics.h"
 #include "tests/moe/runs.h"
 
 namespace orrery::moe {
 namespace {
 
-std::vector<std::string> shipped_topologies() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator("topologies")) {
-    if (entry.path().extension() == ".textproto") names.push_back(entry.path().stem().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 TEST(ShippedTopologies, LoadAndCarryPuts) {
-  const std::vector<std::string> names = shipped_topologies();
-  ASSERT_GE(names.size(), 8u);
+  const std::vector<std::string> names = fabric::shipped_topologies();
+  ASSERT_GE(names.size(), 14u);
   for (const std::string& name : names) {
     SCOPED_TRACE(name);
     for (const char* algorithm : {"p2p", "ring", "alltoall"}) {
