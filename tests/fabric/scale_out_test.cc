@@ -202,7 +202,7 @@ TEST(ScaleOut, BadSizesAreRefused) {
       {"scale_out { nodes: 2 devices_per_node: 2 rail_optimised: true" + kNic + "}",
        "fabric.scale_out.uplink.latency_ns: got 'nothing'"},
       {"scale_out { nodes: 65536 devices_per_node: 65536 }",
-       "fabric.scale_out: got '4294967298 devices and switches', expected at most 1048576"},
+       "fabric.scale_out: got '4294967297 devices and switches', expected at most 1048576"},
       {"scale_out { nodes: 65536 devices_per_node: 65536 rail_optimised: true nodes_per_pod: 1"
        " nics_per_device: 64 spines: 4096 uplinks_per_spine: 1024 }",
        "devices and switches', expected at most 1048576"},
