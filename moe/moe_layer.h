@@ -108,6 +108,18 @@ class MoeLayer : public Algorithm {
   /// A token's combined row takes the place of its input row.
   fabric::Address output(std::uint32_t token) const { return input(token); }
 
+  // --- For layers that apply experts and check rows in their own way ---
+  /// The bytes of a row that hold its identity, with --payload control.
+  std::span<std::byte> head(fabric::Memory& memory, fabric::Address row) const {
+    return memory.view(row, head_bytes_);
+  }
+  RowIdentity identity_at(const fabric::Memory& memory, fabric::Address row) const {
+    return identity_in(memory.view(row, head_bytes_));
+  }
+  RowIdentity fit(RowIdentity identity) const { return truncated(identity, head_bytes_); }
+  /// The rows that all devices send in an iteration.
+  std::shared_ptr<const SentRows> sent_rows(std::uint32_t iteration);
+
   const Problem& problem_;
   const Precision precision_;
   const RowOrder order_;
@@ -132,17 +144,9 @@ class MoeLayer : public Algorithm {
   void replace(devices::Core& core, std::uint64_t row) const;
   emu::Task run_experts(devices::Core& core, std::uint32_t iteration);
   emu::Time expert_time(std::uint32_t device, std::uint32_t iteration) const;
-  std::shared_ptr<const SentRows> sent_rows(std::uint32_t iteration);
   RowIdentity combined_identity(std::uint32_t device, std::uint32_t token,
                                 std::uint32_t iteration) const;
   void apply_experts_to_identities(devices::Core& core) const;
-  std::span<std::byte> head(fabric::Memory& memory, fabric::Address row) const {
-    return memory.view(row, head_bytes_);
-  }
-  RowIdentity identity_at(const fabric::Memory& memory, fabric::Address row) const {
-    return identity_in(memory.view(row, head_bytes_));
-  }
-  RowIdentity fit(RowIdentity identity) const { return truncated(identity, head_bytes_); }
   Verdict verify_dispatch(devices::DeviceProcess& device, std::uint32_t iteration);
   Verdict verify_combine(devices::DeviceProcess& device, std::uint32_t iteration);
 

@@ -1,18 +1,25 @@
 #include "moe/reference.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "moe/reduce.h"
 #include "moe/rows.h"
 
 namespace orrery::moe {
 
-void reference_row(const RoutingTable& table, const Experts& experts, std::uint64_t seed,
-                   std::uint32_t iteration, std::uint32_t device, std::uint32_t token,
-                   Precision precision, ReferenceScratch& scratch, std::span<std::uint16_t> out) {
+namespace {
+
+// Calls add(row, weight) for each unmasked entry of the token, k ascending, with its expert's
+// output.
+template <typename Add>
+void for_each_output(const RoutingTable& table, const Experts& experts, std::uint64_t seed,
+                     std::uint32_t iteration, std::uint32_t device, std::uint32_t token,
+                     Precision precision, ReferenceScratch& scratch, Add&& add) {
   const std::size_t hidden = experts.hidden();
   scratch.input.resize(hidden);
   scratch.expert_output.resize(hidden);
   scratch.quantised.resize(hidden);
-  scratch.sum.assign(hidden, 0.0f);
 
   input_row(seed, iteration, device, token, scratch.input);
   float scale = 0;
@@ -28,9 +35,51 @@ void reference_row(const RoutingTable& table, const Experts& experts, std::uint6
     } else {
       experts.apply(expert, scratch.input, scratch.expert_output);
     }
-    accumulate(scratch.sum, scratch.expert_output, weights[k]);
+    add(std::span<const std::uint16_t>(scratch.expert_output), weights[k]);
   }
+}
+
+}  // namespace
+
+void reference_row(const RoutingTable& table, const Experts& experts, std::uint64_t seed,
+                   std::uint32_t iteration, std::uint32_t device, std::uint32_t token,
+                   Precision precision, ReferenceScratch& scratch, std::span<std::uint16_t> out) {
+  scratch.sum.assign(experts.hidden(), 0.0f);
+  for_each_output(table, experts, seed, iteration, device, token, precision, scratch,
+                  [&](std::span<const std::uint16_t> row, float weight) {
+                    accumulate(scratch.sum, row, weight);
+                  });
   round_to_bf16(scratch.sum, out);
+}
+
+void reference_bounds(const RoutingTable& table, const Experts& experts, std::uint64_t seed,
+                      std::uint32_t iteration, std::uint32_t device, std::uint32_t token,
+                      Precision precision, ReferenceScratch& scratch,
+                      std::span<std::uint16_t> least, std::span<std::uint16_t> most) {
+  constexpr double kUnit = 1.0 / (1 << 24);
+  const std::size_t hidden = experts.hidden();
+  scratch.exact.assign(hidden, 0.0);
+  scratch.magnitude.assign(hidden, 0.0);
+  int terms = 0;
+  for_each_output(table, experts, seed, iteration, device, token, precision, scratch,
+                  [&](std::span<const std::uint16_t> row, float weight) {
+                    ++terms;
+                    for (std::size_t i = 0; i < hidden; ++i) {
+                      const float product = weight * bf16_to_float(row[i]);
+                      scratch.exact[i] += product;
+                      scratch.magnitude[i] += std::abs(product);
+                    }
+                  });
+  const double units = std::max(terms - 1, 0) * kUnit;
+  const double share = units / (1 - units);
+  for (std::size_t i = 0; i < hidden; ++i) {
+    const double off = share * scratch.magnitude[i];
+    // Rounded outwards to fp32: what a sum in fp32 can be.
+    const float low = std::nextafter(static_cast<float>(scratch.exact[i] - off), -INFINITY);
+    const float high = std::nextafter(static_cast<float>(scratch.exact[i] + off), INFINITY);
+    least[i] = float_to_bf16(terms > 1 ? low : static_cast<float>(scratch.exact[i]));
+    most[i] = float_to_bf16(terms > 1 ? high : static_cast<float>(scratch.exact[i]));
+  }
 }
 
 }  // namespace orrery::moe

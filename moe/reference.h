@@ -16,6 +16,7 @@ struct ReferenceScratch {
   std::vector<std::uint16_t> input, expert_output;
   std::vector<std::int8_t> quantised;
   std::vector<float> sum;
+  std::vector<double> exact, magnitude;
 };
 
 /// The combined output of one token: the sum over ascending k, masked entries skipped, of
@@ -25,5 +26,16 @@ struct ReferenceScratch {
 void reference_row(const RoutingTable& table, const Experts& experts, std::uint64_t seed,
                    std::uint32_t iteration, std::uint32_t device, std::uint32_t token,
                    Precision precision, ReferenceScratch& scratch, std::span<std::uint16_t> out);
+
+/// What the combined output of a token may be where its rows are added in any order: from `least`
+/// to `most`, both as bf16 and for each element. The products w_k * expert_k(x) are rounded to fp32
+/// as above; a sum of n of them, one after the other in fp32, is off the exact one by at most
+/// g * sum |w_k * expert_k(x)| with g = (n-1)u / (1 - (n-1)u), u = 2^-24 (the usual bound of
+/// recursive summation), and is then rounded once to bf16, which keeps order. `least`, `most`:
+/// hidden elements.
+void reference_bounds(const RoutingTable& table, const Experts& experts, std::uint64_t seed,
+                      std::uint32_t iteration, std::uint32_t device, std::uint32_t token,
+                      Precision precision, ReferenceScratch& scratch,
+                      std::span<std::uint16_t> least, std::span<std::uint16_t> most);
 
 }  // namespace orrery::moe
