@@ -70,15 +70,14 @@ void reference_bounds(const RoutingTable& table, const Experts& experts, std::ui
                       scratch.magnitude[i] += std::abs(product);
                     }
                   });
+  // A sum in fp32 is a number that fp32 has, so rounding the ends to fp32 leaves none out. The last
+  // factor is for this function's own sums.
   const double units = std::max(terms - 1, 0) * kUnit;
-  const double share = units / (1 - units);
+  const double share = units / (1 - units) * (1 + kUnit);
   for (std::size_t i = 0; i < hidden; ++i) {
     const double off = share * scratch.magnitude[i];
-    // Rounded outwards to fp32: what a sum in fp32 can be.
-    const float low = std::nextafter(static_cast<float>(scratch.exact[i] - off), -INFINITY);
-    const float high = std::nextafter(static_cast<float>(scratch.exact[i] + off), INFINITY);
-    least[i] = float_to_bf16(terms > 1 ? low : static_cast<float>(scratch.exact[i]));
-    most[i] = float_to_bf16(terms > 1 ? high : static_cast<float>(scratch.exact[i]));
+    least[i] = float_to_bf16(static_cast<float>(scratch.exact[i] - off));
+    most[i] = float_to_bf16(static_cast<float>(scratch.exact[i] + off));
   }
 }
 

@@ -212,10 +212,30 @@ emu::Task Flashmoe::flush(Core& core, Outgoing& out) {
   out.signals.clear();
 }
 
+// --- Puts ---
+
+// One put of several rows. Sources of earlier ones that have left are given up on the way.
+emu::Task Flashmoe::put(Core& core, std::uint32_t device, std::vector<devices::Piece> pieces,
+                        Outgoing& out) {
+  while (!out.puts.empty() && core.has_left(out.puts.front().handle)) give_up(core, out);
+  out.puts.push_back({{}, std::move(pieces)});
+  Outgoing::Put& put = out.puts.back();
+  put.handle = co_await core.put(device, std::span<const devices::Piece>(put.pieces));
+}
+
 emu::Task Flashmoe::give_up_sources(Core& core, Outgoing& out) {
   core.phase("wait for sources");
-  for (const devices::PutHandle& put : out.puts) co_await core.wait_local(put);
-  for (const Address row : out.rows) core.discard(row, row_stride());
+  while (!out.puts.empty()) {
+    co_await core.wait_local(out.puts.front().handle);
+    give_up(core, out);
+  }
+}
+
+void Flashmoe::give_up(Core& core, Outgoing& out) const {
+  for (const devices::Piece& piece : out.puts.front().pieces) {
+    core.discard(piece.from, row_stride());
+  }
+  out.puts.pop_front();
 }
 
 std::vector<OptionSpec> flashmoe_options() {

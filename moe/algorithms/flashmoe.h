@@ -27,6 +27,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -62,8 +63,11 @@ class Flashmoe final : public FusedLayer {
   };
   /// What a core has under way.
   struct Outgoing {
-    std::vector<devices::PutHandle> puts;
-    std::vector<Address> rows;    // their sources, given up when the puts have left
+    struct Put {
+      devices::PutHandle handle;
+      std::vector<devices::Piece> pieces;
+    };
+    std::deque<Put> puts;         // their sources are given up when they have left
     std::vector<Signal> signals;  // not issued yet
   };
   /// What a decoupled signal waits for.
@@ -125,7 +129,10 @@ class Flashmoe final : public FusedLayer {
   emu::Task order(Core& core, bool near);
   emu::Task tell(Core& core, const Signal& signal);
   emu::Task flush(Core& core, Outgoing& out);
+  emu::Task put(Core& core, std::uint32_t device, std::vector<devices::Piece> pieces,
+                Outgoing& out);
   emu::Task give_up_sources(Core& core, Outgoing& out);
+  void give_up(Core& core, Outgoing& out) const;
 
   // --- Processor ---
   emu::Task processor(Core& core, std::uint32_t iteration);

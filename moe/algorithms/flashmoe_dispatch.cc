@@ -3,6 +3,7 @@
 // gets none is told that alone.
 #include <fmt/format.h>
 
+#include <utility>
 #include <vector>
 
 #include "moe/algorithms/flashmoe.h"
@@ -103,10 +104,8 @@ emu::Task Flashmoe::put_parcel(Core& core, std::uint32_t iteration, const Parcel
   for (std::uint32_t row = 0; row < rows; ++row) {
     const Address from = at_.staged(core.load<std::uint32_t>(at_.list_entry(parcel.expert, row)));
     pieces.push_back({at_.dispatched(set(iteration), unit, row), from, payload_bytes()});
-    out.rows.push_back(from);
   }
-  const devices::PutHandle put = co_await core.put(parcel.device, std::span<const Piece>(pieces));
-  out.puts.push_back(put);
+  co_await put(core, parcel.device, std::move(pieces), out);
 }
 
 // Signals follow when the puts of all processors are issued.

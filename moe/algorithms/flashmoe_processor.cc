@@ -1,6 +1,7 @@
 // FlashMoE, processors: tiles of both projections; the last tile of a block sends its rows back to
 // their owner; blocks that are back are added to their tokens as they come.
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "moe/algorithms/flashmoe.h"
@@ -139,11 +140,8 @@ emu::Task Flashmoe::put_block(Core& core, std::uint32_t iteration, std::uint32_t
   std::vector<Piece> pieces;
   for (std::uint32_t row = first; row < first + rows; ++row) {
     pieces.push_back({at_.returned(expert, row), at_.output(unit, row), output_row_bytes()});
-    out.rows.push_back(at_.output(unit, row));
   }
-  const devices::PutHandle put =
-      co_await core.put(at_.source_of(unit), std::span<const Piece>(pieces));
-  out.puts.push_back(put);
+  co_await put(core, at_.source_of(unit), std::move(pieces), out);
 }
 
 emu::Task Flashmoe::add_block(Core& core, const Note& task) {

@@ -9,6 +9,7 @@
 #include "emu/digest.h"
 #include "moe/bf16.h"
 #include "moe/gate.h"
+#include "moe/reduce.h"
 #include "moe/rows.h"
 #include "tests/moe/test_workload.h"
 
@@ -57,6 +58,47 @@ TEST(Reference, FollowsItsDefinitionWithOneScratchForAll) {
             ASSERT_EQ(out, by_definition(table, experts, device, token, precision));
           }
         }
+      }
+    }
+  }
+}
+
+// Whatever the order, the sum is within; what is wrong is not.
+TEST(Reference, BoundsHoldSumsInAnyOrderAndNothingElse) {
+  constexpr std::uint32_t kHidden = 200;
+  for (const std::uint32_t top_k : {1u, 2u, 8u}) {
+    const Workload workload = make_workload(16, top_k, 6, kHidden);
+    const RoutingTable table = route(workload, 1, 9, 2);
+    const Experts experts(workload, 9, ExpertKind::kCheapTransform);
+    ReferenceScratch scratch;
+    for (std::uint32_t token = 0; token < 6; ++token) {
+      std::vector<std::uint16_t> least(kHidden), most(kHidden), x(kHidden), y(kHidden);
+      reference_bounds(table, experts, 9, 2, 0, token, Precision::kBf16, scratch, least, most);
+      input_row(9, 2, 0, token, x);
+      std::vector<std::uint32_t> order(top_k);
+      for (std::uint32_t k = 0; k < top_k; ++k) order[k] = k;
+      std::uint32_t wrong_outside = 0;
+      for (int permutation = 0; permutation < 200; ++permutation) {
+        std::vector<float> sum(kHidden, 0.0f);
+        for (const std::uint32_t k : order) {
+          experts.apply(static_cast<std::uint32_t>(table.ids(0, token)[k]), x, y);
+          accumulate(sum, y, table.weights(0, token)[k]);
+        }
+        for (std::uint32_t i = 0; i < kHidden; ++i) {
+          const float value = bf16_to_float(float_to_bf16(sum[i]));
+          ASSERT_LE(bf16_to_float(least[i]), value);
+          ASSERT_GE(bf16_to_float(most[i]), value);
+          const float wrong = bf16_to_float(float_to_bf16(sum[i] * 1.02f));
+          if (wrong < bf16_to_float(least[i]) || wrong > bf16_to_float(most[i])) ++wrong_outside;
+        }
+        if (!std::next_permutation(order.begin(), order.end())) break;
+      }
+      // All but rows of zeros, and sums in which nearly all is cancelled.
+      if (x[0] != 0 && x[1] != x[0]) {
+        EXPECT_GT(wrong_outside, kHidden / 2);
+      }
+      if (top_k == 1) {
+        EXPECT_EQ(least, most);
       }
     }
   }
