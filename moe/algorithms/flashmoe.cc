@@ -105,8 +105,9 @@ std::uint64_t Flashmoe::touched_bytes(std::uint32_t device) const {
     entries = std::max<std::uint64_t>(entries, std::uint64_t{tokens(device, i)} * problem_.top_k());
     most_rows = std::max(most_rows, rows(device, i));
   }
-  // Staged and returned rows of its tokens; rows of its experts and their outputs.
-  return FusedLayer::touched_bytes(device) + 2 * (entries + most_rows) * row_stride() +
+  // Staged and returned rows of its tokens; rows of its experts, of the next call as well, and
+  // their outputs.
+  return FusedLayer::touched_bytes(device) + (2 * entries + 3 * most_rows) * row_stride() +
          std::uint64_t{problem_.costs.cores} * 2 * 4096;
 }
 

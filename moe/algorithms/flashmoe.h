@@ -21,6 +21,10 @@
 //   - tokens are summed in fp32 and rounded by a last pass;
 //   - a device without experts is sent an empty packet all the same, so that no device is more than
 //     a round ahead;
+//   - with decoupled signals the puts and fences of a group are one core's, as a fence here is
+//   about
+//     the puts of its core; where a NIC or a proxy does the work that core only asks for it, where
+//     cores store by themselves it streams all rows and more senders are faster;
 //   - shared experts are left out;
 //   - weights are read from memory once per layer, by the first tile that needs them.
 #pragma once
