@@ -193,21 +193,21 @@ emu::Task Flashmoe::next_note(Core& core, Address slot, std::uint32_t iteration,
 
 // --- Signals ---
 
-emu::Task Flashmoe::order(Core& core, bool near) {
-  if (sabotage_ == "skip-fence") co_return;
+emu::Task Flashmoe::order(Core& core, bool near, bool back) {
+  if (skips_fences(back)) co_return;
   co_await order_signals(core, near ? Ordering::kProxyFence : ordering_);
 }
 
 emu::Task Flashmoe::tell(Core& core, const Signal& each) {
   const bool fenced = each.behind_put && ordering_ == Ordering::kNicFence &&
-                      !is_near(core.rank(), each.device) && sabotage_ != "skip-fence";
+                      !is_near(core.rank(), each.device) && !skips_fences(each.back);
   co_await signal(core, each.device, each.to, each.value, fenced);
 }
 
 // Fence and signal in turn, for all that this core has put.
 emu::Task Flashmoe::flush(Core& core, Outgoing& out) {
   for (const Signal& each : out.signals) {
-    if (each.behind_put) co_await order(core, false);
+    if (each.behind_put) co_await order(core, false, each.back);
     co_await tell(core, each);
   }
   out.signals.clear();
@@ -250,7 +250,7 @@ std::vector<OptionSpec> flashmoe_options() {
            {"sabotage",
             "none",
             "break it on purpose, to see how that looks",
-            {"none", "skip-fence", "drop-signal"}}}) {
+            {"none", "skip-fence", "skip-fence-out", "skip-fence-back", "drop-signal"}}}) {
     options.push_back(std::move(each));
   }
   return options;

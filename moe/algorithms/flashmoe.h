@@ -64,6 +64,7 @@ class Flashmoe final : public FusedLayer {
     Address to;
     std::uint64_t value;
     bool behind_put;  // else there is nothing to order it behind
+    bool back;        // of rows on their way back
   };
   /// What a core has under way.
   struct Outgoing {
@@ -130,7 +131,10 @@ class Flashmoe final : public FusedLayer {
   bool drops(const Core& core, std::uint32_t n) const;
 
   // --- Signals ---
-  emu::Task order(Core& core, bool near);
+  bool skips_fences(bool back) const {
+    return sabotage_ == "skip-fence" || sabotage_ == (back ? "skip-fence-back" : "skip-fence-out");
+  }
+  emu::Task order(Core& core, bool near, bool back);
   emu::Task tell(Core& core, const Signal& signal);
   emu::Task flush(Core& core, Outgoing& out);
   emu::Task put(Core& core, std::uint32_t device, std::vector<devices::Piece> pieces,
@@ -165,7 +169,7 @@ class Flashmoe final : public FusedLayer {
   emu::Task sender(Core& core, std::uint32_t iteration);
   emu::Task send_note(Core& core, std::uint32_t iteration, const Note& note, Groups& groups,
                       Outgoing& out);
-  emu::Task end_group(Core& core, Group& group);
+  emu::Task end_group(Core& core, Group& group, bool back);
 
   const std::uint32_t block_rows_;
   const std::uint32_t tile_columns_;

@@ -58,7 +58,7 @@ Flashmoe::Signal Flashmoe::parcel_signal(Core& core, std::uint32_t iteration,
                                  ? 0
                                  : core.load<std::uint32_t>(at_.list_rows(parcel.expert));
   return {parcel.device, at_.packet_flag(set(iteration), at_.unit(parcel.local, core.rank())),
-          announcement(iteration, rows), rows > 0};
+          announcement(iteration, rows), rows > 0, false};
 }
 
 emu::Task Flashmoe::send_parcel(Core& core, std::uint32_t iteration, std::uint32_t n,
@@ -91,7 +91,7 @@ emu::Task Flashmoe::send_parcel(Core& core, std::uint32_t iteration, std::uint32
     out.signals.push_back(signal);
     co_return;
   }
-  if (signal.behind_put && !self) co_await order(core, near);
+  if (signal.behind_put && !self) co_await order(core, near, false);
   co_await tell(core, signal);
 }
 

@@ -96,7 +96,8 @@ Flashmoe::Signal Flashmoe::block_signal(Core& core, std::uint32_t iteration, std
                                         std::uint32_t block) const {
   const std::uint32_t expert = problem_.placement.begin(core.rank()) + at_.local_of(unit);
   const std::uint32_t rows = rows_in(rows_of_unit(core, iteration, unit), block);
-  return {at_.source_of(unit), at_.return_flag(expert, block), announcement(iteration, rows), true};
+  return {at_.source_of(unit), at_.return_flag(expert, block), announcement(iteration, rows), true,
+          true};
 }
 
 emu::Task Flashmoe::send_back(Core& core, std::uint32_t iteration, std::uint32_t unit,
@@ -127,7 +128,7 @@ emu::Task Flashmoe::send_back(Core& core, std::uint32_t iteration, std::uint32_t
     out.signals.push_back(signal);
     co_return;
   }
-  if (!self) co_await order(core, near);
+  if (!self) co_await order(core, near, true);
   co_await tell(core, signal);
 }
 

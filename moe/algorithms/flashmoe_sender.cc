@@ -65,12 +65,12 @@ emu::Task Flashmoe::send_note(Core& core, std::uint32_t iteration, const Note& n
     --group.blocks;
   }
   if (group.open > 0 || group.blocks > 0) co_return;
-  co_await end_group(core, group);
+  co_await end_group(core, group, !dispatched);
   of_phase.erase(number);
 }
 
-emu::Task Flashmoe::end_group(Core& core, Group& group) {
-  if (group.has_puts) co_await order(core, false);
+emu::Task Flashmoe::end_group(Core& core, Group& group, bool back) {
+  if (group.has_puts) co_await order(core, false, back);
   for (const Signal& signal : group.signals) co_await tell(core, signal);
 }
 

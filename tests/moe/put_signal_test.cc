@@ -96,10 +96,11 @@ TEST(PutSignal, CoupledTransfersTakeARoundTripEach) {
               static_cast<double>(5 * 5'000));
 }
 
+// A thousand runs.
 TEST(PutSignal, NoSignalIsEarlyUnderTheAdversary) {
   for (const char* signaling : kSignalings) {
     for (const char* ordering : {"proxy-fence", "nic-fence"}) {
-      for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+      for (std::uint64_t seed = 1; seed <= 170; ++seed) {
         RunConfig config = transfers({{"algorithm.signaling", signaling},
                                       {"algorithm.group", "3"},
                                       {"algorithm.ordering", ordering},
