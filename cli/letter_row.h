@@ -19,7 +19,8 @@ inline constexpr Letter kLetters[] = {
     {"store_window", 'o'}, {"source_wait", 's'}, {"fence_stall", 'f'},   {"barrier_wait", 'b'},
     {"flag_wait", 'w'},    {"poll", 'p'},        {"remote_read", 'r'},   {"local_copy", 'c'},
     {"compute", 'x'},      {"idle", '.'},        {"serialisation", '='}, {"hop_latency", '>'},
-    {"queueing", 'q'},     {"proxy_queue", 'y'}, {"peer_late", '_'},     {"other", '?'}};
+    {"queueing", 'q'},     {"proxy_queue", 'y'}, {"nic_queue", 'n'},     {"peer_late", '_'},
+    {"other", '?'}};
 inline constexpr std::size_t kLetterCount = std::size(kLetters);
 
 /// The index of the letter for a name; queueing_<link class> is queueing, an unknown name other.

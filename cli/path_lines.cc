@@ -167,7 +167,8 @@ std::string PathLines::hops(const Stretch& stretch) const {
   };
   add("issue",
       service_core_ ? "to issue, queue and time of the service core included" : "to issue");
-  add("proxy_queue", "in the queue of a proxy");
+  add("proxy_queue", "in the ring of a proxy and the queues of a NIC");
+  add("nic_queue", "in the queues of a NIC");
   add("serialisation", "to serialise");
   std::string way = "on the wire";
   if (stretch.put != nullptr) {

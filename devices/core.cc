@@ -30,26 +30,38 @@ bool Core::has_left(const PutHandle& handle) const {
 }
 
 Await<QuietOperation> Core::fence() {
-  const fabric::Fabric& fabric = device_.network().fabric();
-  const bool drain = fabric.order_scope() == fabric::Fabric::NONE ||
-                     fabric.order_kind() == fabric::Fabric::FIRST_FRAGMENT;
+  const bool stores = !device_.rules(false).orders_all();
+  const bool posts = device_.has_nic() && !costs().nic->proxied;
+  const bool posted = posts && !device_.rules(true).orders_all();
   ++device_.counters().fences;
-  if (drain) ++device_.counters().drains;
-  return Await<QuietOperation>(*this, drain);
+  if (stores || posted) ++device_.counters().drains;
+  return Await<QuietOperation>(*this, stores, posted, device_.has_nic() && costs().nic->proxied);
 }
 
 Await<QuietOperation> Core::quiet() {
   ++device_.counters().drains;
-  return Await<QuietOperation>(*this, true);
+  return Await<QuietOperation>(*this, true, true);
 }
 
+namespace {
+bool orders_device(const fabric::PathRules& rules) {
+  return rules.orders_all() && rules.order_scope == fabric::Fabric::DEVICE_PAIR;
+}
+}  // namespace
+
 Await<QuietOperation> Core::release() {
-  const fabric::Fabric& fabric = device_.network().fabric();
-  const bool drain = fabric.order_scope() != fabric::Fabric::DEVICE_PAIR ||
-                     fabric.order_kind() != fabric::Fabric::WHOLE;
+  const bool stores = !orders_device(device_.rules(false));
+  const bool posted = device_.has_nic() && !orders_device(device_.rules(true));
   ++device_.counters().fences;
-  if (drain) ++device_.counters().drains;
-  return Await<QuietOperation>(*this, drain);
+  if (stores || posted) ++device_.counters().drains;
+  return Await<QuietOperation>(*this, stores, posted);
+}
+
+Await<QuietOperation> Core::release_stores() {
+  const bool stores = !orders_device(device_.rules(false));
+  ++device_.counters().fences;
+  if (stores) ++device_.counters().drains;
+  return Await<QuietOperation>(*this, stores, false);
 }
 
 Await<BarrierOperation> Core::barrier() {
@@ -159,8 +171,8 @@ void Core::resume() {
   device_.core_finished(index_);
 }
 
-void Core::acknowledged(const fabric::Packet& packet) {
-  --outstanding_;
+void Core::acknowledged(const fabric::Packet& packet, bool posted) {
+  --(posted ? posted_ : outstanding_);
   if (operation_ != nullptr) operation_->on_acknowledge(*this, packet);
 }
 

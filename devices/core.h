@@ -45,6 +45,7 @@ class Core {
   const Costs& costs() const;
   fabric::Memory& memory();
   DeviceProcess& device() { return device_; }
+  const DeviceProcess& device() const { return device_; }
 
   // --- Remote memory. Addresses are offsets in the device's memory; all devices have the same
   // size. ---
@@ -85,6 +86,18 @@ class Core {
                                std::as_bytes(std::span<const std::uint64_t, 1>(&value, 1)),
                                fabric::PacketKind::kAtomicAdd);
   }
+  /// A word of 4 or 8 bytes that tells `rank` of this core's earlier puts to it, as the signal of a
+  /// put_signal() does: no sooner visible than they are, where the fabric orders signals. `fenced`:
+  /// behind them on every fabric; a NIC does that by a flag on the request, so that nobody waits;
+  /// where it is a store it is a fence() and a store.
+  template <typename T>
+  Await<PutOperation> signal(std::uint32_t rank, fabric::Address to, const T& value, bool fenced) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+    Await<PutOperation> operation(*this, rank, to, std::as_bytes(std::span<const T, 1>(&value, 1)),
+                                  fabric::PacketKind::kPut);
+    operation.make_signal(fenced);
+    return operation;
+  }
   /// Reads [from, from + bytes) of `rank` into `to` here; returns when all of it is visible.
   Await<GetOperation> get(std::uint32_t rank, fabric::Address from, fabric::Address to,
                           std::uint32_t bytes) {
@@ -111,6 +124,8 @@ class Core {
   /// peer, once that core knows of the release: an issue cost where the fabric orders all puts
   /// between two devices, a quiet elsewhere.
   Await<QuietOperation> release();
+  /// The same for stores alone: what NICs send is left to the order of its queue pairs.
+  Await<QuietOperation> release_stores();
   /// All earlier puts of this core are acknowledged, to whichever peer. With ack_at VISIBLE all
   /// their bytes are visible then, to everybody there. With RECEIVED they have arrived and will be:
   /// this core's later puts to that peer come after them, but what another core or device tells the
@@ -245,10 +260,19 @@ class Core {
   Timeline& timeline() { return timeline_; }
   std::uint32_t outstanding() const { return outstanding_; }
   void count_outstanding() { ++outstanding_; }
+  /// Puts that go through a NIC and are not acknowledged.
+  std::uint32_t posted() const { return posted_; }
+  void count_posted() { ++posted_; }
   std::uint32_t queue() const { return queue_; }
   std::uint16_t epoch() const { return epoch_; }
   /// The core has waited for all its acknowledgements.
   void begin_epoch() { ++epoch_; }
+  /// What the core issues from here on is visible after all that it issued before: a NIC or a proxy
+  /// sees to that.
+  void note_fence() {
+    begin_epoch();
+    note({.kind = CheckKind::kFence});
+  }
   std::vector<SlotReads>& slot_reads() { return slot_reads_; }
   /// Of each slot awaited, the packet that satisfied it, or kNoPacket; when causes are kept.
   std::vector<fabric::CausalKey>& slot_writers() { return slot_writers_; }
@@ -268,7 +292,8 @@ class Core {
 
   void launch(emu::Task program, emu::Time start);
   void resume();
-  void acknowledged(const fabric::Packet& packet);
+  void acknowledged(const fabric::Packet& packet, bool posted);
+  void has_room() { operation_->on_room(*this); }
   void visible(const fabric::Packet& packet, fabric::Address address, std::uint32_t bytes) {
     operation_->on_visible(*this, packet, address, bytes);
   }
@@ -294,7 +319,8 @@ class Core {
 
   DeviceProcess& device_;
   std::uint32_t index_;
-  std::uint32_t outstanding_ = 0;  // puts that are not acknowledged
+  std::uint32_t outstanding_ = 0;  // puts that are not acknowledged: stores,
+  std::uint32_t posted_ = 0;       // and those that a NIC sends
   std::uint32_t queue_ = 0;
   std::uint16_t epoch_ = 0;
   emu::Task root_;

@@ -3,11 +3,54 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 
 #include "devices/device.pb.h"
 #include "emu/time.h"
 
 namespace orrery::devices {
+
+/// Of a NIC and its proxy.
+struct NicCosts {
+  explicit NicCosts(const Nic& nic)
+      : proxied(nic.posting() == Nic::PROXY),
+        post(emu::from_ns(nic.post_ns())),
+        doorbell(emu::from_ns(nic.doorbell_ns())),
+        descriptor_fetch(emu::from_ns(nic.descriptor_fetch_ns())),
+        payload_fetch(emu::from_ns(nic.payload_fetch_ns())),
+        message(emu::from_ns(nic.message_ns())),
+        packet(emu::from_ns(nic.packet_ns())),
+        rate(emu::Rate::from_gb_per_s(nic.gb_per_s())),
+        queue_depth(nic.queue_depth()),
+        window(nic.window()),
+        atomic(emu::from_ns(nic.atomic_ns())),
+        completion(emu::from_ns(nic.completion_ns())),
+        put_signal(nic.put_signal()),
+        signal_by_peer(nic.signal_by() == Nic::PEER_PROXY),
+        proxies(nic.proxies()),
+        proxy_post(emu::from_ns(nic.proxy_post_ns())),
+        proxy_apply(emu::from_ns(nic.proxy_apply_ns())),
+        fence(nic.fence()) {}
+
+  bool proxied;
+  emu::Time post;
+  emu::Time doorbell;
+  emu::Time descriptor_fetch;
+  emu::Time payload_fetch;
+  emu::Time message;
+  emu::Time packet;
+  emu::Rate rate;
+  std::uint32_t queue_depth;
+  std::uint32_t window;
+  emu::Time atomic;
+  emu::Time completion;
+  Nic::PutSignal put_signal;
+  bool signal_by_peer;
+  std::uint32_t proxies;
+  emu::Time proxy_post;
+  emu::Time proxy_apply;
+  Nic::Fence fence;
+};
 
 struct Costs {
   explicit Costs(const Device& device, bool computes_at_once = false)
@@ -33,7 +76,9 @@ struct Costs {
         scalar_step(emu::from_ns(device.scalar_step_ns())),
         search_step(emu::from_ns(device.search_step_ns())),
         matrix_flop_per_ns(device.matrix_tflop_per_s() * 1e3 * device.matrix_efficiency()),
-        free_compute(computes_at_once) {}
+        free_compute(computes_at_once) {
+    if (device.has_nic()) nic.emplace(device.nic());
+  }
 
   /// One vector pass over `elements` of 4 bytes.
   emu::Time vector(std::uint64_t elements) const {
@@ -65,6 +110,7 @@ struct Costs {
   emu::Time search_step;
   double matrix_flop_per_ns;
   bool free_compute;  // what cores compute takes no time; for what-if runs
+  std::optional<NicCosts> nic;
 
  private:
   static emu::Time ratio(double work, double per_ns) {

@@ -16,6 +16,9 @@ struct Counters {
   std::uint64_t fences = 0;
   std::uint64_t drains = 0;  // quiets, and fences that had to drain
   std::uint64_t barriers = 0;
+  std::uint64_t proxy_fences = 0;       // that proxies were asked for,
+  std::uint64_t proxy_fence_waits = 0;  // those that had to wait,
+  std::uint64_t proxy_fence_ps = 0;     // and for how long
   std::uint64_t polls = 0;
   std::uint64_t bytes_put = 0;
   std::uint64_t bytes_got = 0;
@@ -29,6 +32,9 @@ struct Counters {
     fences += other.fences;
     drains += other.drains;
     barriers += other.barriers;
+    proxy_fences += other.proxy_fences;
+    proxy_fence_waits += other.proxy_fence_waits;
+    proxy_fence_ps += other.proxy_fence_ps;
     polls += other.polls;
     bytes_put += other.bytes_put;
     bytes_got += other.bytes_got;

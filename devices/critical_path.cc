@@ -18,6 +18,7 @@ enum Part : std::uint32_t {
   kStoreWindow,
   kFenceStall,
   kProxyQueue,
+  kNicQueue,
   kBarrierWait,
   kFlagWait,
   kPoll,
@@ -176,6 +177,10 @@ class Walker {
     if (!walk_.done && rest > 0) take(kSerialisation, walk_.time - rest, source);
     walk_.rank = source;
     walk_.core = journey.core;
+    if (!walk_.done && journey.posted) {
+      const NicCosts& nic = *cluster_.costs().nic;
+      take(nic.proxied ? kProxyQueue : kNicQueue, journey.issued + nic.post, source);
+    }
     if (!walk_.done) take(kIssue, journey.issued);
   }
 
@@ -212,10 +217,10 @@ std::vector<PathStep> gather_steps(const emu::ProcessGroup& processes,
 }  // namespace
 
 std::vector<std::string> part_names(const fabric::Topology& topology) {
-  std::vector<std::string> names = {"launch",       "host_sync",    "issue",       "serialisation",
-                                    "hop_latency",  "store_window", "fence_stall", "proxy_queue",
-                                    "barrier_wait", "flag_wait",    "poll",        "remote_read",
-                                    "local_copy",   "local_atomic", "compute",     "peer_late"};
+  std::vector<std::string> names = {
+      "launch",      "host_sync",   "issue",        "serialisation", "hop_latency", "store_window",
+      "fence_stall", "proxy_queue", "nic_queue",    "barrier_wait",  "flag_wait",   "poll",
+      "remote_read", "local_copy",  "local_atomic", "compute",       "peer_late"};
   for (const std::string& link_class : topology.link_classes)
     names.push_back("queueing_" + link_class);
   return names;

@@ -29,8 +29,16 @@ DeviceProcess::DeviceProcess(emu::Engine& engine, fabric::Network& network, cons
       node_(ports[rank]),
       memory_(regions, &shard_.buffers()),
       visibility_(engine, network.fabric(), memory_, *this, node_, network.topology().devices,
-                  StorePort::channels(network.fabric(), costs), adversary),
+                  StorePort::channels(network, costs), adversary),
       port_(engine, network, memory_, costs, node_, static_cast<std::uint32_t>(ports.size())) {
+  const auto ranks = static_cast<std::uint32_t>(ports.size());
+  if (costs.nic && !network.topology().scale_up_domain.empty()) {
+    nic_ = std::make_unique<NetworkInterface>(engine, port_, costs, node_, ranks);
+    if (costs.nic->proxied) {
+      proxy_ = std::make_unique<Proxy>(engine, *nic_, static_cast<Proxy::Sink&>(*this), counters_,
+                                       costs, node_, ranks);
+    }
+  }
   cores_.reserve(costs.cores);
   for (std::uint32_t core = 0; core < costs.cores; ++core) cores_.emplace_back(*this, core);
 }
@@ -62,10 +70,19 @@ void DeviceProcess::handle(const emu::Event& event) {
       } else if (packet.kind == fabric::PacketKind::kAck) {
         acknowledged(packet);
       } else {
-        visibility_.deliver(packet);
+        deliver(packet, event.time);
       }
       break;
     }
+    case kAtomicKind:
+      visibility_.deliver(event.as<fabric::Packet>());
+      break;
+    case NetworkInterface::kReadyKind:
+      nic_->ready(event.as<std::uint32_t>(), event.time);
+      break;
+    case Proxy::kDoneKind:
+      proxy_->done(event.as<std::uint32_t>(), event.time);
+      break;
     case fabric::kBlockVisible:
       visibility_.block_due(event.as<fabric::Packet>());
       break;
@@ -247,7 +264,7 @@ void DeviceProcess::count_put(std::uint32_t rank, std::uint64_t bytes, fabric::P
     ++counters_.puts;
   }
   counters_.bytes_put += bytes;
-  count_wire(bytes);
+  count_wire(bytes, network_.is_scale_out(node_, ports_[rank]));
   const int hops = network_.routing().switches(node_, ports_[rank]);
   ++counters_.puts_by_hops[std::min<std::size_t>(static_cast<std::size_t>(std::max(hops, 0)),
                                                  Counters::kHopClasses - 1)];
@@ -257,15 +274,57 @@ void DeviceProcess::count_put(std::uint32_t rank, std::uint64_t bytes, fabric::P
 void DeviceProcess::count_get(std::uint64_t bytes) {
   ++counters_.gets;
   counters_.bytes_got += bytes;
-  kernel_.wire_bytes += network_.fabric().header_bytes();
-  count_wire(bytes);
+  kernel_.wire_bytes += rules(false).header_bytes;
+  count_wire(bytes, false);
 }
 
-void DeviceProcess::count_wire(std::uint64_t bytes) {
-  const fabric::Fabric& fabric = network_.fabric();
+void DeviceProcess::count_wire(std::uint64_t bytes, bool scale_out) {
+  const fabric::PathRules& rules = network_.rules(scale_out);
   kernel_.wire_bytes +=
-      bytes + (bytes + fabric.packet_bytes() - 1) / fabric.packet_bytes() * fabric.header_bytes();
+      bytes + (bytes + rules.packet_bytes - 1) / rules.packet_bytes * rules.header_bytes;
 }
+
+// --- The NIC ---
+
+PutHandle DeviceProcess::post(const StoreRequest& request, bool fenced, emu::Time at) {
+  const PutHandle handle = port_.prepare(request);
+  const NetworkInterface::Request posted{
+      handle.number, nic_->pair_to(request.destination_rank, request.queue), fenced};
+  if (proxy_ == nullptr) {
+    nic_->post(posted, at);
+  } else {
+    Proxy::Request asked;
+    asked.post = posted;
+    asked.rank = request.destination_rank;
+    proxy_->submit(proxy_->thread_of(request.queue), asked, at);
+  }
+  return handle;
+}
+
+void DeviceProcess::fence_by_proxy(std::uint32_t queue, std::uint32_t rank, emu::Time at) {
+  ++counters_.proxy_fences;
+  Proxy::Request asked;
+  asked.kind = Proxy::Request::Kind::kFence;
+  asked.rank = rank;
+  proxy_->submit(proxy_->thread_of(queue), asked, at);
+}
+
+void DeviceProcess::deliver(const fabric::Packet& packet, emu::Time now) {
+  const bool by_nic =
+      packet.scale_out && packet.kind == fabric::PacketKind::kAtomicAdd && nic_ != nullptr;
+  if (by_nic && costs_.nic->atomic > 0) {
+    shard_.schedule(node_, node_, now + costs_.nic->atomic, kAtomicKind).as<fabric::Packet>() =
+        packet;
+  } else {
+    visibility_.deliver(packet);
+  }
+}
+
+void DeviceProcess::on_message(const fabric::Packet& packet) {
+  proxy_->receive(packet, shard_.now());
+}
+
+void DeviceProcess::applied(const fabric::Packet& packet) { visibility_.apply(packet); }
 
 // --- What arrives ---
 
@@ -379,7 +438,7 @@ void DeviceProcess::check_claims(const fabric::Packet& packet, fabric::Address a
 
 void DeviceProcess::on_acknowledge(const fabric::Packet& packet) {
   if (packet.kind == fabric::PacketKind::kGetReply) return;
-  const std::uint32_t ack_bytes = network_.fabric().ack_bytes();
+  const std::uint32_t ack_bytes = rules(packet.scale_out).ack_bytes;
   if (ack_bytes > 0) {
     port_.send_acknowledgement(packet, ack_bytes, shard_.now());
     return;
@@ -394,17 +453,35 @@ void DeviceProcess::on_acknowledge(const fabric::Packet& packet) {
 
 void DeviceProcess::acknowledged(const fabric::Packet& packet) {
   const std::uint32_t serial = port_.serial(packet.put);
+  const bool posted = port_.is_posted(packet.put);
+  if (posted) {
+    nic_->acknowledged(packet.put, shard_.now());
+    if (proxy_ != nullptr) proxy_->acknowledged(packet.put, shard_.now());
+  }
   const std::uint32_t core = port_.acknowledge(packet.put);
   log(core, {.key = fabric::causal_key(node_, serial),
              .amount = packet.kind == fabric::PacketKind::kAck
                            ? fabric::causal_key(packet.source, packet.number)
                            : 0,
              .kind = fabric::CausalKind::kAck});
-  cores_[core].acknowledged(packet);
+  cores_[core].acknowledged(packet, posted);
+  if (!posted) return;
+  const auto next =
+      std::find_if(waiting_for_room_.begin(), waiting_for_room_.end(),
+                   [this](const auto& each) { return has_room(each.rank, each.queue); });
+  if (next == waiting_for_room_.end()) return;
+  const std::uint32_t waits = next->core;
+  waiting_for_room_.erase(next);
+  cores_[waits].has_room();
 }
 
 std::vector<std::string> DeviceProcess::waiting() const {
   std::vector<std::string> lines;
+  if (proxy_ != nullptr) {
+    for (const std::string& line : proxy_->waiting()) {
+      lines.push_back(fmt::format("device {} {}", rank_, line));
+    }
+  }
   for (const Core& core : cores_) {
     const std::string what = core.waiting();
     if (!what.empty()) {

@@ -16,6 +16,8 @@
 #include "devices/core.h"
 #include "devices/costs.h"
 #include "devices/counters.h"
+#include "devices/nic.h"
+#include "devices/proxy.h"
 #include "devices/store_port.h"
 #include "emu/engine.h"
 #include "emu/flat_map.h"
@@ -39,10 +41,13 @@ struct KernelRecord {
   std::vector<Timeline> timelines;
 };
 
-class DeviceProcess final : public emu::LogicalProcess, private fabric::VisibilitySink {
+class DeviceProcess final : public emu::LogicalProcess,
+                            private fabric::VisibilitySink,
+                            private Proxy::Sink {
  public:
   static constexpr std::uint32_t kResumeKind = fabric::kFirstDeviceKind + 1;
   static constexpr std::uint32_t kStreamKind = fabric::kFirstDeviceKind + 2;
+  static constexpr std::uint32_t kAtomicKind = fabric::kFirstDeviceKind + 5;
 
   /// `ports`: the node of every rank; `rank`: this device's.
   DeviceProcess(emu::Engine& engine, fabric::Network& network, const Costs& costs,
@@ -97,6 +102,8 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   fabric::ReadLog& read_log() { return read_log_; }
   StorePort& port() { return port_; }
   Counters& counters() { return counters_; }
+  /// Of the network between devices of one scale-up domain, or of different ones.
+  const fabric::PathRules& rules(bool scale_out) const { return network_.rules(scale_out); }
   std::uint32_t rank() const { return rank_; }
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(ports_.size()); }
   fabric::NodeId node_of(std::uint32_t rank) const { return ports_[rank]; }
@@ -105,6 +112,25 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   std::deque<KernelRecord>& records() { return records_; }
   const std::vector<fabric::TornRead>& torn_reads() const { return torn_reads_; }
   std::uint64_t torn_read_count() const { return torn_read_count_; }
+
+  // --- The NIC ---
+  bool has_nic() const { return nic_ != nullptr; }
+  /// Whether puts to `rank` go through the NIC.
+  bool posts_to(std::uint32_t rank) const {
+    return nic_ != nullptr && network_.is_scale_out(node_, ports_[rank]);
+  }
+  /// Whether a core may post to queue pair `queue` to `rank`; always where a proxy posts for it.
+  bool has_room(std::uint32_t rank, std::uint32_t queue) const {
+    return proxy_ != nullptr || nic_->has_room(nic_->pair_to(rank, queue));
+  }
+  /// Calls Core::has_room when that is so again, for one waiting core after the other.
+  void wait_for_room(std::uint32_t core, std::uint32_t rank, std::uint32_t queue) {
+    waiting_for_room_.push_back({core, rank, queue});
+  }
+  /// Hands a put over to the NIC or its proxy at time `at` (≥ now).
+  PutHandle post(const StoreRequest& request, bool fenced, emu::Time at);
+  /// Asks the proxy to fence what it posted to `rank`, or to all (Proxy::kEveryRank).
+  void fence_by_proxy(std::uint32_t queue, std::uint32_t rank, emu::Time at);
 
   // --- Faults ---
   /// The device's `number`-th put from now on, flags and atomics counted, is never sent: as if its
@@ -190,7 +216,7 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   std::vector<std::string> waiting() const;
 
  private:
-  void count_wire(std::uint64_t bytes);
+  void count_wire(std::uint64_t bytes, bool scale_out);
   void log_visible(const fabric::Packet& packet, fabric::Address address, std::uint32_t bytes);
   void note_visible(const fabric::Packet& packet, fabric::Address address, std::uint32_t bytes);
   void note_host_writes(const std::vector<std::pair<fabric::Address, std::uint64_t>>& ranges);
@@ -201,6 +227,9 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
                   std::uint32_t bytes) override;
   void on_complete(const fabric::Packet& packet) override;
   void on_acknowledge(const fabric::Packet& packet) override;
+  void on_message(const fabric::Packet& packet) override;
+  void applied(const fabric::Packet& packet) override;
+  void deliver(const fabric::Packet& packet, emu::Time now);
   void acknowledged(const fabric::Packet& packet);
   void check_claims(const fabric::Packet& packet, fabric::Address address, std::uint32_t bytes);
 
@@ -227,6 +256,14 @@ class DeviceProcess final : public emu::LogicalProcess, private fabric::Visibili
   fabric::Visibility visibility_;
   fabric::ReadLog read_log_;
   StorePort port_;
+  std::unique_ptr<NetworkInterface> nic_;
+  std::unique_ptr<Proxy> proxy_;
+  struct WaitingForRoom {
+    std::uint32_t core;
+    std::uint32_t rank;
+    std::uint32_t queue;
+  };
+  std::deque<WaitingForRoom> waiting_for_room_;
   std::vector<Core> cores_;
   Counters counters_;
   emu::Time hbm_free_ = 0;

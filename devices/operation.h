@@ -22,6 +22,8 @@ class Operation {
   virtual bool advance(Core&) { return true; }
   /// A put of this core was acknowledged just now.
   virtual void on_acknowledge(Core&, const fabric::Packet&) {}
+  /// The queue pair whose room the operation awaits has some.
+  virtual void on_room(Core&) {}
   /// [address, address + bytes) of the device's memory changed just now.
   virtual void on_visible(Core&, const fabric::Packet&, fabric::Address, std::uint32_t) {}
   /// The answer to this core's get is wholly visible.

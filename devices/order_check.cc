@@ -1,5 +1,6 @@
 #include "devices/order_check.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <queue>
@@ -84,12 +85,22 @@ OrderCheck check_order(Cluster& cluster) {
   for (const DeviceRecords& each : devices) check.accesses += each.records.size();
   if (!check.complete) return check;
 
-  const fabric::Fabric& fabric = cluster.network().fabric();
+  // Where there are two networks, what both of them promise.
+  const fabric::PathRules& up = cluster.network().rules(false);
+  const fabric::PathRules& out = cluster.network().rules(true);
+  std::vector<std::uint32_t> domains;
+  if (!cluster.topology().scale_up_domain.empty()) {
+    for (const fabric::NodeId port : cluster.ports()) {
+      domains.push_back(cluster.topology().scale_up_domain[port]);
+    }
+  }
   OrderChecker checker({.devices = cluster.ranks(),
                         .cores = cluster.costs().cores,
-                        .atomic_block_bytes = fabric.atomic_block_bytes(),
-                        .first_fragment = fabric.order_kind() == fabric::Fabric::FIRST_FRAGMENT,
-                        .acknowledged_visible = fabric.ack_at() == fabric::Fabric::VISIBLE});
+                        .atomic_block_bytes = std::min(up.block_bytes, out.block_bytes),
+                        .first_fragment = up.order_kind == fabric::Fabric::FIRST_FRAGMENT,
+                        .acknowledged_visible = up.ack_at == fabric::Fabric::VISIBLE,
+                        .posted_acknowledged_visible = out.ack_at == fabric::Fabric::VISIBLE,
+                        .domains = domains});
   // By time, then rank (what reaches another device takes time), then as logged.
   using Next = std::tuple<emu::Time, std::uint32_t, std::size_t>;
   std::priority_queue<Next, std::vector<Next>, std::greater<>> next;

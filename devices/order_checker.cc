@@ -13,7 +13,12 @@ OrderChecker::OrderChecker(const Rules& rules)
     : rules_(rules),
       cores_(std::size_t{rules.devices} * rules.cores),
       devices_(rules.devices),
-      puts_(rules.devices * rules.cores, rules.atomic_block_bytes, rules.first_fragment),
+      puts_({.cores = rules.devices * rules.cores,
+             .block_bytes = rules.atomic_block_bytes,
+             .first_fragment = rules.first_fragment,
+             .acknowledged_visible = rules.acknowledged_visible,
+             .posted_acknowledged_visible = rules.posted_acknowledged_visible,
+             .domains = rules.domains}),
       findings_(rules.cores) {
   const auto nothing = std::make_shared<std::vector<std::uint32_t>>(cores_.size(), 0);
   for (std::uint32_t index = 0; index < cores_.size(); ++index) {
@@ -83,10 +88,13 @@ void OrderChecker::take(std::uint32_t rank, const CheckRecord& record,
       break;
     case CheckKind::kQuiet:
       if (record.other == 0) {
-        puts_.acknowledged(by.now, rules_.acknowledged_visible);
+        puts_.acknowledged(by.now, rank, record.detail);
       } else {
-        puts_.acknowledged(rank, record.other, by.now, rules_.acknowledged_visible);
+        puts_.acknowledged(rank, record.other, by.now);
       }
+      break;
+    case CheckKind::kFence:
+      puts_.fenced(by.now);
       break;
     case CheckKind::kWait:
       wait(by, rank, record);

@@ -36,8 +36,10 @@ class OrderChecker {
     std::uint32_t devices = 0;
     std::uint32_t cores = 0;  // of each
     std::uint32_t atomic_block_bytes = 64;
-    bool first_fragment = false;       // else whole puts are ordered, where any are
-    bool acknowledged_visible = true;  // else an acknowledgement proves reception only
+    bool first_fragment = false;              // else whole puts are ordered, where any are
+    bool acknowledged_visible = true;         // else an acknowledgement proves reception only
+    bool posted_acknowledged_visible = true;  // the same of what NICs send
+    std::vector<std::uint32_t> domains = {};  // scale-up domain of each device; empty: one
   };
   static constexpr std::uint32_t kMostDevices = 32;
 

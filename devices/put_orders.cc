@@ -73,20 +73,25 @@ void PutOrders::left(std::uint32_t source, std::uint64_t serial, const Knowledge
   }
 }
 
-void PutOrders::acknowledged(const Knowledge& knower, bool visible) {
+void PutOrders::acknowledged(const Knowledge& knower, std::uint32_t device, std::uint8_t which) {
   OfCore& core = of_core_[knower.moment().core];
   core.drained = knower.moment().epoch;
-  while (core.left < core.puts.size()) puts_[core.puts[core.left++]].left = knower.moment();
-  if (!visible) return;
+  if (which == 0) {
+    while (core.left < core.puts.size()) puts_[core.puts[core.left++]].left = knower.moment();
+  }
   for (const std::uint32_t each : core.streams) {
+    const std::uint32_t target = streams_[each].target;
+    const bool posted = is_posted(device, target);
+    if (which == (posted ? CheckRecord::kStores : CheckRecord::kPosted)) continue;
+    if (!says_visible(device, target)) continue;
     learn(streams_[each], knower, static_cast<std::uint32_t>(streams_[each].epochs.size()));
   }
 }
 
-void PutOrders::acknowledged(std::uint32_t source, std::uint64_t serial, const Knowledge& knower,
-                             bool visible) {
+void PutOrders::acknowledged(std::uint32_t source, std::uint64_t serial, const Knowledge& knower) {
   left(source, serial, knower);
-  if (visible) puts_[of_serial_.at({source, serial})].complete.push_back(knower.moment());
+  Put& put = puts_[of_serial_.at({source, serial})];
+  if (says_visible(source, put.target)) put.complete.push_back(knower.moment());
 }
 
 void PutOrders::learn(Stream& stream, const Knowledge& knower, std::uint32_t number) {

@@ -46,8 +46,19 @@ struct Put {
 
 class PutOrders {
  public:
-  PutOrders(std::uint32_t cores, std::uint32_t atomic_block_bytes, bool first_fragment)
-      : block_bytes_(atomic_block_bytes), first_fragment_(first_fragment), of_core_(cores) {}
+  struct Rules {
+    std::uint32_t cores = 0;  // of all devices
+    std::uint32_t block_bytes = 64;
+    bool first_fragment = false;
+    bool acknowledged_visible = true;
+    bool posted_acknowledged_visible = true;  // of what NICs send: to other domains
+    std::vector<std::uint32_t> domains = {};  // by device; empty: one
+  };
+  explicit PutOrders(const Rules& rules)
+      : rules_(rules),
+        block_bytes_(rules.block_bytes),
+        first_fragment_(rules.first_fragment),
+        of_core_(rules.cores) {}
 
   Put& operator[](std::uint32_t index) { return puts_[index]; }
   const Put& operator[](std::uint32_t index) const { return puts_[index]; }
@@ -64,11 +75,15 @@ class PutOrders {
 
   /// The core knows that a put of device `source` has left, and so all earlier ones of its core.
   void left(std::uint32_t source, std::uint64_t serial, const Knowledge& knower);
-  /// All puts of the core are acknowledged; `visible`: an acknowledgement says that.
-  void acknowledged(const Knowledge& knower, bool visible);
+  /// Puts of a core of `device` are acknowledged: all, or those that `which` (CheckRecord::kStores,
+  /// kPosted) says.
+  void acknowledged(const Knowledge& knower, std::uint32_t device, std::uint8_t which);
+  /// Later puts of the core become visible after all that it has issued.
+  void fenced(const Knowledge& knower) {
+    of_core_[knower.moment().core].drained = knower.moment().epoch;
+  }
   /// One put of device `source` is, which says the same of no other.
-  void acknowledged(std::uint32_t source, std::uint64_t serial, const Knowledge& knower,
-                    bool visible);
+  void acknowledged(std::uint32_t source, std::uint64_t serial, const Knowledge& knower);
   /// The core looks at visible bytes [begin, end) of the put.
   void look(Put& put, fabric::Address begin, fabric::Address end, const Knowledge& knower);
   /// The core saw [begin, end) of the put and relies on it: it learns what happened before, and
@@ -119,6 +134,15 @@ class PutOrders {
     std::vector<std::uint32_t> streams;
   };
 
+  bool is_posted(std::uint32_t source, std::uint32_t target) const {
+    return !rules_.domains.empty() && rules_.domains[source] != rules_.domains[target];
+  }
+  bool says_visible(std::uint32_t source, std::uint32_t target) const {
+    return is_posted(source, target) ? rules_.posted_acknowledged_visible
+                                     : rules_.acknowledged_visible;
+  }
+
+  const Rules rules_;
   const std::uint32_t block_bytes_;
   const bool first_fragment_;
   std::vector<Put> puts_;

@@ -12,8 +12,10 @@ using fabric::Fabric;
 using fabric::Packet;
 using fabric::PacketKind;
 
-std::uint32_t StorePort::channels(const Fabric& fabric, const Costs& costs) {
-  switch (fabric.order_scope()) {
+namespace {
+
+std::uint32_t channels_of(const fabric::PathRules& rules, const Costs& costs) {
+  switch (rules.order_scope) {
     case Fabric::NONE:
       return 0;
     case Fabric::DEVICE_PAIR:
@@ -26,12 +28,21 @@ std::uint32_t StorePort::channels(const Fabric& fabric, const Costs& costs) {
   return 0;
 }
 
-std::uint16_t StorePort::channel_of(const StoreRequest& request) const {
-  switch (scope_) {
+}  // namespace
+
+std::uint32_t StorePort::channels(const fabric::Network& network, const Costs& costs) {
+  const std::uint32_t up = channels_of(network.rules(false), costs);
+  if (network.topology().scale_up_domain.empty()) return up;
+  return std::max(up, channels_of(network.rules(true), costs));
+}
+
+std::uint16_t StorePort::channel_of(const StoreRequest& request,
+                                    const fabric::PathRules& rules) const {
+  switch (rules.order_scope) {
     case Fabric::CORE_PAIR:
       return static_cast<std::uint16_t>(request.core);
     case Fabric::QUEUE_PAIR:
-      return static_cast<std::uint16_t>(request.queue % channels_);
+      return static_cast<std::uint16_t>(request.queue % costs_.queue_pairs);
     case Fabric::NONE:
     case Fabric::DEVICE_PAIR:
       break;
@@ -46,11 +57,7 @@ StorePort::StorePort(emu::Engine& engine, fabric::Network& network, fabric::Memo
       memory_(memory),
       costs_(costs),
       node_(node),
-      packet_bytes_(network.fabric().packet_bytes()),
-      block_bytes_(network.fabric().atomic_block_bytes()),
-      choice_per_packet_(network.fabric().choice_per() == Fabric::PACKET),
-      scope_(network.fabric().order_scope()),
-      channels_(channels(network.fabric(), costs)),
+      channels_(channels(network, costs)),
       pipes_(costs.service_core_put > 0 ? 1 : costs.cores),
       sequences_(std::size_t{ranks} * channels_, 0) {}
 
@@ -74,7 +81,7 @@ void StorePort::check_carried(const StoreRequest& request, const Piece& piece) c
   }
 }
 
-PutHandle StorePort::submit(const StoreRequest& request, emu::Time start) {
+std::uint32_t StorePort::prepare_put(const StoreRequest& request) {
   const std::uint32_t number = acquire();
   Put& put = puts_[number];
   put.pieces.assign(request.pieces.begin(), request.pieces.end());
@@ -102,17 +109,41 @@ PutHandle StorePort::submit(const StoreRequest& request, emu::Time start) {
   head.epoch = request.epoch;
   for (const Piece& piece : request.pieces) head.put_bytes += piece.bytes;
   if (head.put_bytes == 0) throw emu::InvariantError("a put of no bytes");
-  if (channels_ > 0) {
+  head.scale_out = network_.is_scale_out(node_, request.destination);
+  head.tells = request.tells;
+  head.by_proxy = request.by_proxy;
+  const fabric::PathRules& rules = network_.rules(head.scale_out);
+  if (rules.order_scope != Fabric::NONE) {
     head.ordered = true;
-    head.channel = channel_of(request);
+    head.channel = channel_of(request, rules);
     head.sequence = sequences_[std::size_t{request.destination_rank} * channels_ + head.channel]++;
   } else {
     head.sequence = unordered_sequence_++;
   }
   head.journey.device = node_;
-  head.journey.core = request.core;
+  head.journey.core = static_cast<std::uint16_t>(request.core);
   head.journey.issued = request.issued;
+  put.choice_base = choices_++;
+  put.serial = ++serials_;
+  return number;
+}
 
+PutHandle StorePort::prepare(const StoreRequest& request) {
+  const std::uint32_t number = prepare_put(request);
+  puts_[number].head.journey.posted = true;
+  return {emu::kNever, puts_[number].serial, number};
+}
+
+void StorePort::begin_posted(std::uint32_t number, emu::Time start) {
+  Put& put = puts_[number];
+  put.head.journey.issuing = start - put.head.issued;
+  stream(number, nic_pipe_, start);
+}
+
+PutHandle StorePort::submit(const StoreRequest& request, emu::Time start) {
+  const std::uint32_t number = prepare_put(request);
+  Put& put = puts_[number];
+  Packet& head = put.head;
   Pipe* pipe = &pipes_[0];
   if (costs_.service_core_put > 0) {
     service_free_ = std::max(start, service_free_) + costs_.service_core_put;
@@ -121,8 +152,6 @@ PutHandle StorePort::submit(const StoreRequest& request, emu::Time start) {
     pipe = &pipes_[request.core];
   }
   head.journey.issuing = start - request.issued;
-  put.choice_base = choices_++;
-  put.serial = ++serials_;
   if (fabric::CausalLog* log = network_.causal_log()) {
     log->add(node_, {.at = request.issued,
                      .key = fabric::causal_key(node_, serial(number)),
@@ -155,6 +184,7 @@ void StorePort::reply(const Packet& request, emu::Time now) {
   head.core = request.core;
   head.issued = request.issued;
   head.sequence = unordered_sequence_++;
+  head.scale_out = request.scale_out;
   head.journey = request.journey;  // the reply goes on where the request arrived
   const fabric::CausalKey asked = fabric::causal_key(request.source, request.number);
   put.choice_base = choices_++;
@@ -187,8 +217,9 @@ void StorePort::request(fabric::NodeId destination, std::uint32_t core, fabric::
   packet.issued = issued;
   packet.choice = network_.choice(node_, destination, choices_++);
   packet.number = packets_++;
+  packet.scale_out = network_.is_scale_out(node_, destination);
   packet.journey.device = node_;
-  packet.journey.core = core;
+  packet.journey.core = static_cast<std::uint16_t>(core);
   packet.journey.issued = issued;
   packet.journey.issuing = start - issued;
   if (fabric::CausalLog* log = network_.causal_log()) {
@@ -209,6 +240,7 @@ void StorePort::send_acknowledgement(const Packet& packet, std::uint32_t bytes, 
   back.put_bytes = packet.put_bytes;
   back.core = packet.core;
   back.kind = PacketKind::kAck;
+  back.scale_out = packet.scale_out;
   back.issued = packet.issued;
   back.journey = packet.journey;
   back.choice = network_.choice(node_, packet.source, choices_++);
@@ -225,13 +257,22 @@ void StorePort::send_acknowledgement(const Packet& packet, std::uint32_t bytes, 
 // Cuts at the destination's block borders, so that no atomic block is spread over two packets.
 std::uint32_t StorePort::next_packet_bytes(const Put& put) const {
   const Piece& piece = put.pieces[put.piece];
+  const fabric::PathRules& rules = network_.rules(put.head.scale_out);
   const std::uint32_t left = piece.bytes - put.offset;
-  if (left <= packet_bytes_) {
-    const auto into = static_cast<std::uint32_t>((piece.to + put.offset) % block_bytes_);
-    if (into + left <= packet_bytes_ || into == 0) return left;
-  }
-  const auto into = static_cast<std::uint32_t>((piece.to + put.offset) % block_bytes_);
-  return std::min(left, packet_bytes_ - into);
+  const auto into = static_cast<std::uint32_t>((piece.to + put.offset) % rules.block_bytes);
+  if (left <= rules.packet_bytes && (into + left <= rules.packet_bytes || into == 0)) return left;
+  return std::min(left, rules.packet_bytes - into);
+}
+
+// The pipe's: of one packet.
+emu::Time StorePort::packet_time(const Put& put, std::uint32_t bytes) const {
+  if (!put.head.journey.posted) return costs_.core_store.serialisation(bytes);
+  return std::max(costs_.nic->rate.serialisation(bytes), costs_.nic->packet);
+}
+
+bool StorePort::is_unlimited(const Put& put) const {
+  if (!put.head.journey.posted) return costs_.core_store.unlimited();
+  return costs_.nic->rate.unlimited() && costs_.nic->packet == 0;
 }
 
 // Reserves the pipe for the whole put and schedules its first packet's departure. Returns the time
@@ -239,7 +280,7 @@ std::uint32_t StorePort::next_packet_bytes(const Put& put) const {
 emu::Time StorePort::stream(std::uint32_t number, Pipe& pipe, emu::Time start) {
   Put& put = puts_[number];
   const emu::Time first = std::max(start, pipe.free);
-  if (costs_.core_store.unlimited()) {
+  if (is_unlimited(put)) {
     pipe.free = first;
     shard_.schedule(node_, node_, first, kInjectKind).as<std::uint32_t>() = number;
     return first;
@@ -251,7 +292,7 @@ emu::Time StorePort::stream(std::uint32_t number, Pipe& pipe, emu::Time start) {
   while (put.piece < put.pieces.size()) {
     const std::uint32_t bytes = next_packet_bytes(put);
     if (first_bytes == 0) first_bytes = bytes;
-    total += costs_.core_store.serialisation(bytes);
+    total += packet_time(put, bytes);
     put.offset += bytes;
     if (put.offset == put.pieces[put.piece].bytes) {
       ++put.piece;
@@ -261,7 +302,7 @@ emu::Time StorePort::stream(std::uint32_t number, Pipe& pipe, emu::Time start) {
   put.piece = piece;
   put.offset = offset;
   pipe.free = first + total;
-  shard_.schedule(node_, node_, first + costs_.core_store.serialisation(first_bytes), kInjectKind)
+  shard_.schedule(node_, node_, first + packet_time(put, first_bytes), kInjectKind)
       .as<std::uint32_t>() = number;
   return pipe.free;
 }
@@ -269,12 +310,10 @@ emu::Time StorePort::stream(std::uint32_t number, Pipe& pipe, emu::Time start) {
 void StorePort::inject(std::uint32_t number, emu::Time now) {
   send_next(number, now);
   const Put& put = puts_[number];
-  if (costs_.core_store.unlimited()) {
+  if (is_unlimited(put)) {
     while (put.piece < put.pieces.size()) send_next(number, now);
   } else if (put.piece < put.pieces.size()) {
-    shard_
-        .schedule(node_, node_, now + costs_.core_store.serialisation(next_packet_bytes(put)),
-                  kInjectKind)
+    shard_.schedule(node_, node_, now + packet_time(put, next_packet_bytes(put)), kInjectKind)
         .as<std::uint32_t>() = number;
   }
 }
@@ -307,9 +346,9 @@ void StorePort::send_next(std::uint32_t number, emu::Time now) {
   packet.first = put.packets == 0;
   packet.signal = put.signal && put.piece + 1 == put.pieces.size();
   packet.number = packets_++;
-  packet.choice =
-      network_.choice(node_, packet.destination,
-                      choice_per_packet_ && put.packets > 0 ? choices_++ : put.choice_base);
+  const bool per_packet = network_.rules(packet.scale_out).choice_per == Fabric::PACKET;
+  packet.choice = network_.choice(node_, packet.destination,
+                                  per_packet && put.packets > 0 ? choices_++ : put.choice_base);
   if (put.given != nullptr) {
     const auto at = static_cast<std::uint32_t>(memory_.carried(piece.from, put.offset));
     packet.payload = shard_.share_payload(packet.destination, put.given, at,

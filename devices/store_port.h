@@ -2,7 +2,8 @@
 //
 // A put's packets leave the issuing core's pipe one after the other at the core's store rate; each
 // reads its source bytes when it leaves and is then at the first link. With a service core all puts
-// of the device go one by one through that core's queue and pipe.
+// of the device go one by one through that core's queue and pipe. Puts that a NIC sends are
+// prepared here and begin when it says so, from a pipe of its own.
 #pragma once
 
 #include <array>
@@ -27,9 +28,10 @@ struct Piece {
 
 /// A put in progress, as its issuer sees it.
 struct PutHandle {
-  emu::Time locally_complete = 0;  // its last packet leaves then, and its source may be reused
-  std::uint64_t serial = 0;        // of the put on its device, from 1; 0: no put
-  std::uint32_t number = 0;        // for the port
+  // Its last packet leaves then, and its source may be reused; kNever: when it is acknowledged.
+  emu::Time locally_complete = 0;
+  std::uint64_t serial = 0;  // of the put on its device, from 1; 0: no put
+  std::uint32_t number = 0;  // for the port
 };
 
 /// A request to the port. `immediate` data, if any, was taken at issue and needs no source: it is
@@ -43,6 +45,8 @@ struct StoreRequest {
   std::span<const std::byte> immediate;  // at most kMaxImmediate
   bool give = false;                     // the one piece is a row whose source is given up now
   bool signal = false;                   // the last piece is a signal for all others
+  bool tells = false;                    // it tells of earlier puts
+  bool by_proxy = false;                 // a proxy of the destination writes it
   std::uint32_t queue = 0;               // queue pair, where those keep order
   std::uint16_t epoch = 0;               // fences and quiets of the core so far that waited
   emu::Time issued = 0;                  // the core began to issue
@@ -58,6 +62,10 @@ class StorePort {
 
   /// Begins a put at time `start` (≥ now: the core's issue cost has been paid then).
   PutHandle submit(const StoreRequest& request, emu::Time start);
+  /// Prepares a put that a NIC will send.
+  PutHandle prepare(const StoreRequest& request);
+  /// The NIC begins to send it at `start` (≥ now).
+  void begin_posted(std::uint32_t number, emu::Time start);
   /// Answers a get: streams [from, from + bytes) to `request.source` at once.
   void reply(const fabric::Packet& request, emu::Time now);
   /// Asks `destination` for `bytes` at `from` there, to be put at `to` here.
@@ -81,7 +89,8 @@ class StorePort {
   bool has_left(const PutHandle& handle) const {
     if (handle.serial == 0) return true;
     const Put& put = puts_[handle.number];
-    return put.serial != handle.serial || put.piece == put.pieces.size();
+    if (put.serial != handle.serial) return true;
+    return !put.head.journey.posted && put.piece == put.pieces.size();
   }
 
   bool is_acknowledged(const PutHandle& handle) const {
@@ -92,13 +101,15 @@ class StorePort {
   std::uint32_t serial(std::uint32_t number) const {
     return static_cast<std::uint32_t>(puts_[number].serial);
   }
+  /// Whether a NIC sends the put.
+  bool is_posted(std::uint32_t number) const { return puts_[number].head.journey.posted; }
   /// What all packets of a put share, right after its submit().
   const fabric::Packet& head(const PutHandle& handle) const { return puts_[handle.number].head; }
   /// The put's core, after which the put is forgotten.
   std::uint32_t acknowledge(std::uint32_t number);
 
-  /// Channels that a source device has, by the fabric's order scope.
-  static std::uint32_t channels(const fabric::Fabric& fabric, const Costs& costs);
+  /// Channels that a source device has, by the order scope of the network that has more of them.
+  static std::uint32_t channels(const fabric::Network& network, const Costs& costs);
 
   /// Sends an acknowledgement of the put that `packet` completes: a packet of its own.
   void send_acknowledgement(const fabric::Packet& packet, std::uint32_t bytes, emu::Time now);
@@ -123,7 +134,10 @@ class StorePort {
   };
 
   std::uint32_t acquire();
-  std::uint16_t channel_of(const StoreRequest& request) const;
+  std::uint32_t prepare_put(const StoreRequest& request);
+  std::uint16_t channel_of(const StoreRequest& request, const fabric::PathRules& rules) const;
+  emu::Time packet_time(const Put& put, std::uint32_t bytes) const;
+  bool is_unlimited(const Put& put) const;
   std::uint32_t next_packet_bytes(const Put& put) const;
   emu::Time stream(std::uint32_t number, Pipe& pipe, emu::Time start);
   void check_carried(const StoreRequest& request, const Piece& piece) const;
@@ -135,12 +149,9 @@ class StorePort {
   fabric::Memory& memory_;
   const Costs& costs_;
   const fabric::NodeId node_;
-  const std::uint32_t packet_bytes_;
-  const std::uint32_t block_bytes_;
-  const bool choice_per_packet_;
-  const fabric::Fabric::OrderScope scope_;
   const std::uint32_t channels_;
   std::vector<Pipe> pipes_;  // per core; only the first with a service core
+  Pipe nic_pipe_;
   emu::Time service_free_ = 0;
   std::vector<std::uint32_t> sequences_;  // per destination rank and channel
   std::uint32_t unordered_sequence_ = 0;

@@ -41,9 +41,18 @@ bool LocalOperation::begin(Core& core) {
     log(core);
     return false;
   }
+  if (handle_.locally_complete == emu::kNever) return true;  // until it is acknowledged
   core.timeline().append(Category::kSourceWait, handle_.locally_complete);
   core.resume_at(handle_.locally_complete);
   return true;
+}
+
+void LocalOperation::on_acknowledge(Core& core, const fabric::Packet& packet) {
+  if (handle_.locally_complete != emu::kNever || resumed_) return;
+  if (!core.device().port().has_left(handle_)) return;
+  resumed_ = true;  // further acknowledgements may come at this very time
+  core.timeline().append(Category::kSourceWait, core.now(), cause_of(packet, core.now()));
+  core.resume_at(core.now());
 }
 
 bool LocalOperation::advance(Core& core) {
@@ -74,35 +83,111 @@ void CompleteOperation::on_acknowledge(Core& core, const fabric::Packet& packet)
   core.resume_at(core.now());
 }
 
-bool PutOperation::begin(Core& core) {
+bool PutOperation::must_wait(const Core& core) const {
+  const DeviceProcess& device = core.device();
+  if (posted_) return !device.has_room(rank_, core.queue());
+  if (drains(core) && core.outstanding() > 0) return true;
   const std::uint32_t limit = core.costs().outstanding_stores;
-  if (limit > 0 && core.outstanding() >= limit) return true;
-  return start(core);
+  return limit > 0 && core.outstanding() >= limit;
+}
+
+// A fence before it, which takes waiting.
+bool PutOperation::drains(const Core& core) const {
+  return fenced_ && !posted_ && !core.device().rules(false).orders_all();
+}
+
+bool PutOperation::begin(Core& core) {
+  posted_ = core.device().posts_to(rank_);
+  if (fenced_ && !posted_ && !drains(core) && core.costs().fence > 0) {
+    fencing_ = true;
+    log_spent(core, Cost::kFence, core.costs().fence);
+    return core.spend(Category::kIssue, core.costs().fence);
+  }
+  if (!must_wait(core)) return start(core);
+  if (posted_) core.device().wait_for_room(core.index(), rank_, core.queue());
+  return true;
+}
+
+bool PutOperation::advance(Core& core) {
+  if (!fencing_) return true;
+  fencing_ = false;
+  return !must_wait(core) && !start(core);
 }
 
 bool PutOperation::start(Core& core) {
   started_ = true;
-  DeviceProcess& device = core.device();
-  if (device.loses_put()) return core.spend(Category::kIssue, core.costs().issue);
-  core.count_outstanding();
+  if (!core.device().loses_put()) return posted_ ? post(core) : store(core);
+  return core.spend(Category::kIssue, posted_ ? core.costs().nic->post : core.costs().issue);
+}
+
+StoreRequest PutOperation::request_of(Core& core) const {
   StoreRequest request;
-  request.destination = device.node_of(rank_);
+  request.destination = core.device().node_of(rank_);
   request.destination_rank = rank_;
   request.core = core.index();
   request.kind = kind_;
+  request.queue = core.queue();
+  request.epoch = core.epoch();
+  request.give = give_;
+  request.tells = tells_ || kind_ == fabric::PacketKind::kAtomicAdd;
+  request.by_proxy = request.tells && posted_ && core.costs().nic->signal_by_peer;
+  request.issued = core.now();
+  return request;
+}
+
+bool PutOperation::store(Core& core) {
+  DeviceProcess& device = core.device();
+  const Costs& costs = core.costs();
+  const emu::Time takes = costs.issue;
+  if (drains(core)) {
+    core.begin_epoch();
+    core.note({.kind = CheckKind::kQuiet,
+               .detail = device.has_nic() ? CheckRecord::kStores : std::uint8_t{0}});
+    device.log(core.index(), {.kind = fabric::CausalKind::kQuiet});
+  }
+  core.count_outstanding();
+  StoreRequest request = request_of(core);
   const std::array<Piece, 2> with_signal = {piece_, signal_piece_};
   request.pieces =
       pieces_.empty() ? std::span<const Piece>(with_signal.data(), signal_ ? 2 : 1) : pieces_;
   request.signal = signal_;
-  request.queue = core.queue();
-  request.epoch = core.epoch();
   request.immediate = {immediate_.data(), immediate_bytes_};
-  request.give = give_;
-  request.issued = core.now();
-  handle_ = device.port().submit(request, core.now() + core.costs().issue);
-  note_put(core, request.pieces);
+  handle_ = device.port().submit(request, core.now() + takes);
+  note_put(core, request.pieces, handle_, verb());
   device.count_put(rank_, bytes_of(request.pieces), kind_, immediate_bytes_ > 0 && !signal_);
-  return core.spend(Category::kIssue, core.costs().issue);
+  return core.spend(Category::kIssue, takes);
+}
+
+// A put and its signal are two requests.
+bool PutOperation::post(Core& core) {
+  DeviceProcess& device = core.device();
+  const NicCosts& costs = *core.costs().nic;
+  const emu::Time at = core.now() + costs.post;
+  if (fenced_) core.note_fence();
+  StoreRequest request = request_of(core);
+  request.pieces = pieces_.empty() ? std::span<const Piece>(&piece_, 1) : pieces_;
+  if (!signal_) request.immediate = {immediate_.data(), immediate_bytes_};
+  core.count_posted();
+  handle_ = device.post(request, fenced_, at);
+  note_put(core, request.pieces, handle_, signal_ ? Verb::kPut : verb());
+  std::uint64_t bytes = bytes_of(request.pieces);
+  if (signal_) {
+    const bool flag = costs.put_signal == Nic::FENCE_FLAG;
+    if (costs.put_signal == Nic::FENCE) device.fence_by_proxy(core.queue(), rank_, at);
+    if (costs.put_signal != Nic::QUEUE_PAIR) core.note_fence();
+    StoreRequest signal = request_of(core);
+    signal.pieces = {&signal_piece_, 1};
+    signal.immediate = {immediate_.data(), immediate_bytes_};
+    signal.give = false;
+    signal.tells = true;
+    signal.by_proxy = costs.signal_by_peer;
+    core.count_posted();
+    const PutHandle handle = device.post(signal, flag, at);
+    note_put(core, signal.pieces, handle, Verb::kStore);
+    bytes += bytes_of(signal.pieces);
+  }
+  device.count_put(rank_, bytes, kind_, immediate_bytes_ > 0 && !signal_);
+  return core.spend(Category::kIssue, costs.post);
 }
 
 std::uint64_t PutOperation::bytes_of(std::span<const Piece> pieces) {
@@ -111,13 +196,17 @@ std::uint64_t PutOperation::bytes_of(std::span<const Piece> pieces) {
   return bytes;
 }
 
-void PutOperation::note_put(Core& core, std::span<const Piece> pieces) const {
+Verb PutOperation::verb() const {
+  if (kind_ == fabric::PacketKind::kAtomicAdd) return Verb::kAtomicAdd;
+  if (immediate_bytes_ > 0) return signal_ ? Verb::kPutSignal : Verb::kStore;
+  return give_ ? Verb::kGive : Verb::kPut;
+}
+
+void PutOperation::note_put(Core& core, std::span<const Piece> pieces, const PutHandle& handle,
+                            Verb verb) const {
   if (!core.is_checked()) return;
-  Verb verb = give_ ? Verb::kGive : Verb::kPut;
-  if (immediate_bytes_ > 0) verb = signal_ ? Verb::kPutSignal : Verb::kStore;
-  if (kind_ == fabric::PacketKind::kAtomicAdd) verb = Verb::kAtomicAdd;
-  core.note({.address = handle_.serial,
-             .other = put_identity(core.device().port().head(handle_)),
+  core.note({.address = handle.serial,
+             .other = put_identity(core.device().port().head(handle)),
              .bytes = bytes_of(pieces),
              .peer = rank_,
              .kind = CheckKind::kPut,
@@ -131,39 +220,74 @@ void PutOperation::note_put(Core& core, std::span<const Piece> pieces) const {
 }
 
 void PutOperation::on_acknowledge(Core& core, const fabric::Packet& packet) {
-  if (started_) return;
-  core.timeline().append(Category::kStoreWindow, core.now(), cause_of(packet, core.now()));
+  if (started_ || posted_ || fencing_ || must_wait(core)) return;
+  core.timeline().append(drains(core) ? Category::kFenceStall : Category::kStoreWindow, core.now(),
+                         cause_of(packet, core.now()));
+  if (!start(core)) core.resume_at(core.now());
+}
+
+void PutOperation::on_room(Core& core) {
+  core.timeline().append(Category::kStoreWindow, core.now());
   if (!start(core)) core.resume_at(core.now());
 }
 
 std::string PutOperation::describe(const Core& core) const {
+  if (posted_) return fmt::format("waits for room in a queue pair to device {}", rank_);
   return fmt::format("waits to issue a put to device {}: {} stores are outstanding", rank_,
                      core.outstanding());
 }
 
-bool QuietOperation::begin(Core& core) {
-  if (!drain_) {
-    log_spent(core, Cost::kFence, core.costs().fence);
-    return core.spend(Category::kIssue, core.costs().fence);
+bool QuietOperation::is_over(const Core& core) const {
+  return (!stores_ || core.outstanding() == 0) && (!posted_ || core.posted() == 0);
+}
+
+// What no acknowledgement is waited for costs: the fence of an ordered network, the request to the
+// proxy. True if that takes time.
+bool QuietOperation::ask_proxy(Core& core) {
+  const Costs& costs = core.costs();
+  emu::Time takes = stores_ ? 0 : costs.fence;
+  if (proxy_) {
+    takes += costs.nic->post;
+    core.device().fence_by_proxy(core.queue(), Proxy::kEveryRank, core.now() + costs.nic->post);
+    core.note_fence();
   }
-  if (core.outstanding() > 0) return true;
+  if (!proxy_) log_spent(core, Cost::kFence, takes);
+  return core.spend(Category::kIssue, takes);
+}
+
+void QuietOperation::end(Core& core) {
+  over_ = true;
   core.begin_epoch();
-  core.note({.kind = CheckKind::kQuiet});
+  std::uint8_t of = 0;
+  if (core.device().has_nic() && !posted_) of = CheckRecord::kStores;
+  if (core.device().has_nic() && !stores_) of = CheckRecord::kPosted;
+  core.note({.kind = CheckKind::kQuiet, .detail = of});
   core.device().log(core.index(), {.kind = fabric::CausalKind::kQuiet});
-  return false;
+}
+
+bool QuietOperation::begin(Core& core) {
+  if (!stores_ && !posted_) return ask_proxy(core);
+  if (!is_over(core)) return true;
+  end(core);
+  return proxy_ && ask_proxy(core);
 }
 
 void QuietOperation::on_acknowledge(Core& core, const fabric::Packet& packet) {
-  if (!drain_ || core.outstanding() > 0) return;
-  core.begin_epoch();
-  core.note({.kind = CheckKind::kQuiet});
-  core.device().log(core.index(), {.kind = fabric::CausalKind::kQuiet});
+  if (over_ || (!stores_ && !posted_) || !is_over(core)) return;
+  end(core);
   core.timeline().append(Category::kFenceStall, core.now(), cause_of(packet, core.now()));
-  core.resume_at(core.now());
+  emu::Time learns = 0;
+  if (posted_ && core.device().has_nic()) {
+    learns = core.costs().nic->proxied ? core.costs().nic->doorbell : core.costs().nic->completion;
+  }
+  if (learns > 0) core.timeline().append(Category::kFenceStall, core.now() + learns);
+  if (proxy_ && ask_proxy(core)) return;
+  core.resume_at(core.now() + learns);
 }
 
 std::string QuietOperation::describe(const Core& core) const {
-  return fmt::format("waits for {} acknowledgements", core.outstanding());
+  return fmt::format("waits for {} acknowledgements",
+                     (stores_ ? core.outstanding() : 0) + (posted_ ? core.posted() : 0));
 }
 
 bool GetOperation::begin(Core& core) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "devices/check_log.h"
 #include "devices/operation.h"
 #include "devices/store_port.h"
 #include "devices/timeline.h"
@@ -32,6 +33,7 @@ class LocalOperation : public Operation {
   explicit LocalOperation(const PutHandle& handle) : handle_(handle) {}
   bool begin(Core& core) override;
   bool advance(Core& core) override;
+  void on_acknowledge(Core& core, const fabric::Packet& packet) override;
   std::string describe(const Core&) const override { return "waits for a put to leave"; }
   void result() const {}
 
@@ -39,6 +41,7 @@ class LocalOperation : public Operation {
   void log(Core& core) const;
 
   PutHandle handle_;
+  bool resumed_ = false;
 };
 
 /// Waits until one put is acknowledged.
@@ -58,7 +61,8 @@ class CompleteOperation : public Operation {
 };
 
 /// Issues a put, a flag store or an atomic: waits for room in the window of outstanding stores,
-/// pays the issue cost, hands over to the store port.
+/// pays the issue cost, hands over to the store port. Where a NIC sends it: waits for room in the
+/// queue pair if the core itself posts, pays for posting, hands over to the NIC or to its proxy.
 class PutOperation : public Operation {
  public:
   PutOperation(std::uint32_t rank, const Piece& piece, bool give = false)
@@ -82,15 +86,29 @@ class PutOperation : public Operation {
         signal_piece_{signal, 0, sizeof(value)} {
     std::memcpy(immediate_.data(), &value, sizeof(value));
   }
+  /// A signal of earlier puts.
+  void make_signal(bool fenced) {
+    tells_ = true;
+    fenced_ = fenced;
+  }
   bool begin(Core& core) override;
+  bool advance(Core& core) override;
   void on_acknowledge(Core& core, const fabric::Packet& packet) override;
+  void on_room(Core& core) override;
   std::string describe(const Core& core) const override;
   PutHandle result() const { return handle_; }
 
  private:
+  bool must_wait(const Core& core) const;
+  bool drains(const Core& core) const;
   bool start(Core& core);
+  bool store(Core& core);
+  bool post(Core& core);
+  StoreRequest request_of(Core& core) const;
   static std::uint64_t bytes_of(std::span<const Piece> pieces);
-  void note_put(Core& core, std::span<const Piece> pieces) const;
+  void note_put(Core& core, std::span<const Piece> pieces, const PutHandle& handle,
+                Verb verb) const;
+  Verb verb() const;
 
   std::uint32_t rank_;
   fabric::PacketKind kind_ = fabric::PacketKind::kPut;
@@ -98,6 +116,10 @@ class PutOperation : public Operation {
   bool started_ = false;
   bool give_ = false;
   bool signal_ = false;
+  bool tells_ = false;
+  bool fenced_ = false;
+  bool posted_ = false;   // by a NIC
+  bool fencing_ = false;  // pays for a fence
   Piece piece_{};
   Piece signal_piece_{};
   std::span<const Piece> pieces_;  // empty: the one piece_
@@ -105,18 +127,27 @@ class PutOperation : public Operation {
   std::array<std::byte, StoreRequest::kMaxImmediate> immediate_;
 };
 
-/// Waits until all earlier puts of this core are acknowledged (quiet); without `drain` only pays
-/// the cost of a fence that the fabric's order makes enough.
+/// Waits until all earlier puts of this core are acknowledged (quiet), or only its stores, or only
+/// what NICs send; without either only pays the cost of a fence that the fabric's order makes
+/// enough. With `proxy` the core also asks its proxy to fence, which costs it no more than that.
 class QuietOperation : public Operation {
  public:
-  explicit QuietOperation(bool drain) : drain_(drain) {}
+  QuietOperation(bool stores, bool posted, bool proxy = false)
+      : stores_(stores), posted_(posted), proxy_(proxy) {}
   bool begin(Core& core) override;
   void on_acknowledge(Core& core, const fabric::Packet& packet) override;
   std::string describe(const Core& core) const override;
   void result() const {}
 
  private:
-  bool drain_;
+  bool is_over(const Core& core) const;
+  bool ask_proxy(Core& core);
+  void end(Core& core);
+
+  bool stores_;
+  bool posted_;
+  bool proxy_;
+  bool over_ = false;
 };
 
 /// Reads remote memory into local memory and waits for all of it.

@@ -14,7 +14,7 @@ Network::Network(emu::Engine& engine, const Topology& topology, const Routing& r
       routing_(routing),
       fabric_(fabric),
       self_latency_(emu::from_ns(fabric.self_latency_ns())),
-      header_bytes_(fabric.header_bytes()),
+      rules_{path_rules(fabric, false), path_rules(fabric, true)},
       uses_(topology.links.size()) {}
 
 void Network::forward(NodeId node, emu::Time head, const Packet& packet) {
@@ -25,7 +25,7 @@ void Network::forward(NodeId node, emu::Time head, const Packet& packet) {
   }
   const Link& link = topology_.links[id];
   LinkUse& use = uses_[id];
-  const std::uint32_t wire_bytes = packet.bytes + header_bytes_;
+  const std::uint32_t wire_bytes = packet.bytes + rules(packet.scale_out).header_bytes;
   const emu::Time start = std::max(head, use.free);
   const emu::Time tail =
       std::max(start + link.rate.serialisation(wire_bytes), head + packet.tail_lag);
@@ -85,13 +85,13 @@ void Network::inject(emu::Time now, const Packet& packet) {
 
 std::uint32_t Network::choice(NodeId source, NodeId destination, std::uint64_t n) const {
   const std::uint32_t picked = source_choice(source, destination, n);
-  if (fabric_.switch_choice() == Fabric::SPREAD) return picked;
+  if (rules(is_scale_out(source, destination)).switch_choice == Fabric::SPREAD) return picked;
   const std::uint32_t links = std::max(routing_.choices(source, destination), 1u);
   return picked % links + links * destination;
 }
 
 std::uint32_t Network::source_choice(NodeId source, NodeId destination, std::uint64_t n) const {
-  switch (fabric_.plane_choice()) {
+  switch (rules(is_scale_out(source, destination)).plane_choice) {
     case Fabric::SINGLE:
       return 0;
     case Fabric::HASH:

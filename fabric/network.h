@@ -9,6 +9,7 @@
 #include "fabric/causal_log.h"
 #include "fabric/packet.h"
 #include "fabric/routing.h"
+#include "fabric/rules.h"
 #include "fabric/topology.h"
 
 namespace orrery::fabric {
@@ -48,6 +49,9 @@ class Network {
   std::uint32_t choice(NodeId source, NodeId destination, std::uint64_t n) const;
 
   const Fabric& fabric() const { return fabric_; }
+  /// Of the network between two devices.
+  const PathRules& rules(bool scale_out) const { return rules_[scale_out ? 1 : 0]; }
+  bool is_scale_out(NodeId a, NodeId b) const { return topology_.is_scale_out(a, b); }
   const Topology& topology() const { return topology_; }
   const Routing& routing() const { return routing_; }
   emu::Time self_latency() const { return self_latency_; }
@@ -65,7 +69,7 @@ class Network {
   const Routing& routing_;
   const Fabric& fabric_;
   const emu::Time self_latency_;
-  const std::uint32_t header_bytes_;
+  const PathRules rules_[2];  // scale-up, scale-out
   std::vector<LinkUse> uses_;
   CausalLog* log_ = nullptr;
 };

@@ -36,7 +36,8 @@ struct Journey {
   emu::Time latency = 0;  // links' latencies
   std::array<emu::Time, Topology::kMaxLinkClasses> queueing = {};
   NodeId device = kNoNode;
-  std::uint32_t core = 0;
+  std::uint16_t core = 0;
+  bool posted = false;  // by a NIC: `issuing` is also what the proxy and the NIC made it wait
 };
 
 struct Packet {
@@ -56,6 +57,9 @@ struct Packet {
   bool ordered : 1 = false;
   bool first : 1 = true;        // of the put's packets
   bool signal : 1 = false;      // visible after all other bytes of the put
+  bool scale_out : 1 = false;   // between scale-up domains
+  bool by_proxy : 1 = false;    // written by a proxy of the destination
+  bool tells : 1 = false;       // with order_kind SIGNALS: visible after all earlier puts
   std::uint16_t epoch = 0;      // fences and quiets of the core so far that waited
   std::uint32_t choice = 0;     // among equal paths
   std::uint32_t in_buffer = 0;  // where the bytes begin in the payload's buffer

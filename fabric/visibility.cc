@@ -24,12 +24,10 @@ Visibility::Visibility(emu::Engine& engine, const Fabric& fabric, Memory& memory
       memory_(memory),
       sink_(sink),
       node_(node),
-      block_bytes_(fabric.atomic_block_bytes()),
-      order_kind_(fabric.order_kind()),
-      ack_at_(fabric.ack_at()),
+      rules_{path_rules(fabric, false), path_rules(fabric, true)},
       channels_per_source_(channels),
       adversary_(adversary),
-      channels_(fabric.order_scope() == Fabric::NONE ? 0 : std::size_t{sources} * channels) {}
+      channels_(std::size_t{sources} * channels) {}
 
 std::uint64_t Visibility::put_key(const Packet& packet) const {
   return (static_cast<std::uint64_t>(packet.source) << 44) |
@@ -41,7 +39,7 @@ void Visibility::deliver(const Packet& packet) {
   Packet local = packet;
   local.payload =
       reinterpret_cast<std::uint64_t>(shard_.take_payload(packet.source, packet.payload));
-  if (ack_at_ == Fabric::RECEIVED) count_received(local);
+  if (rules(local).ack_at == Fabric::RECEIVED) count_received(local);
   if (adversary_.on) {
     split(local);
   } else {
@@ -64,10 +62,11 @@ void Visibility::count_received(const Packet& packet) {
 // Every atomic block of the packet goes its own way; an atomic is one, whatever its address.
 void Visibility::split(const Packet& packet) {
   emu::Buffer* buffer = buffer_of(packet);
+  const std::uint32_t block_bytes = rules(packet).block_bytes;
   std::uint32_t done = 0;
   while (done < packet.bytes) {
     const Address address = packet.address + done;
-    const auto room = static_cast<std::uint32_t>(block_bytes_ - address % block_bytes_);
+    const auto room = static_cast<std::uint32_t>(block_bytes - address % block_bytes);
     const bool whole = packet.kind == PacketKind::kAtomicAdd || packet.signal;
     Packet fragment = packet;
     fragment.address = address;
@@ -76,7 +75,7 @@ void Visibility::split(const Packet& packet) {
     fragment.in_buffer =
         packet.in_buffer + static_cast<std::uint32_t>(memory_.carried(packet.address, done));
     if (done != 0) buffer->retain();
-    const emu::Time due = shard_.now() + adversary_.late(node_, fragment, block_bytes_);
+    const emu::Time due = shard_.now() + adversary_.late(node_, fragment, block_bytes);
     shard_.schedule(node_, node_, due, kBlockVisible).as<Packet>() = fragment;
     done += fragment.bytes;
   }
@@ -92,7 +91,8 @@ void Visibility::hold(std::vector<Packet>& held, const Packet& fragment) {
 // --- Fences ---
 
 bool Visibility::is_fenced(const Packet& fragment) const {
-  if (ack_at_ != Fabric::RECEIVED || fragment.kind == PacketKind::kGetReply) return false;
+  if (rules(fragment).ack_at != Fabric::RECEIVED || fragment.kind == PacketKind::kGetReply)
+    return false;
   const auto& open = fences_.at(core_key(fragment)).open;
   return std::any_of(open.begin(), open.end(), [&fragment](const auto& puts) {
     return static_cast<std::int16_t>(puts.first - fragment.epoch) < 0;  // epochs wrap
@@ -126,14 +126,24 @@ void Visibility::put_is_visible(const Packet& fragment) {
 void Visibility::pass(const Packet& fragment) {
   if (!fragment.ordered) {
     arrive_unordered(fragment);
-  } else if (order_kind_ == Fabric::WHOLE) {
+  } else if (rules(fragment).order_kind == Fabric::WHOLE) {
     arrive_whole(fragment);
-  } else {
+  } else if (rules(fragment).order_kind == Fabric::FIRST_FRAGMENT) {
     arrive_first_fragment(fragment);
+  } else {
+    arrive_signals(fragment);
   }
 }
 
 void Visibility::expose(const Packet& fragment) {
+  if (fragment.by_proxy) {
+    sink_.on_message(fragment);
+  } else {
+    write(fragment);
+  }
+}
+
+void Visibility::write(const Packet& fragment) {
   emu::Buffer* buffer = buffer_of(fragment);
   const std::byte* bytes = buffer->bytes() + fragment.in_buffer;
   if (fragment.kind == PacketKind::kAtomicAdd) {
@@ -204,7 +214,7 @@ bool Visibility::accept_whole(Channel& channel, const Packet& fragment) {
   if (!expose_of_put(fragment, channel.visible)) return false;
   channel.visible = 0;
   ++channel.next;
-  if (ack_at_ == Fabric::RECEIVED) assemblies_.erase(put_key(fragment));
+  if (rules(fragment).ack_at == Fabric::RECEIVED) assemblies_.erase(put_key(fragment));
   finish(fragment);
   return true;
 }
@@ -226,6 +236,37 @@ bool Visibility::accept_first_fragment(Channel& channel, const Packet& fragment)
   return true;
 }
 
+void Visibility::arrive_signals(const Packet& fragment) {
+  Channel& channel = channels_[channel_index(fragment)];
+  if (fragment.tells && fragment.sequence != channel.next) {
+    hold(channel.held, fragment);
+  } else if (accept_signals(channel, fragment) && !channel.held.empty()) {
+    release_held(channel, fragment.journey);
+  }
+}
+
+// Puts complete in any order; `next` is the first that has not.
+bool Visibility::accept_signals(Channel& channel, const Packet& fragment) {
+  if (!accept_assembled(fragment)) return false;
+  std::set<std::uint32_t>& complete = complete_[channel_index(fragment)];
+  complete.insert(fragment.sequence);
+  while (complete.erase(channel.next) > 0) ++channel.next;
+  finish(fragment);
+  return true;
+}
+
+bool Visibility::accept(Channel& channel, const Packet& fragment) {
+  switch (rules(fragment).order_kind) {
+    case Fabric::WHOLE:
+      return accept_whole(channel, fragment);
+    case Fabric::FIRST_FRAGMENT:
+      return accept_first_fragment(channel, fragment);
+    case Fabric::SIGNALS:
+      break;
+  }
+  return accept_signals(channel, fragment);
+}
+
 // The put before is complete now; what waited for it owes its visibility to that one's journey.
 void Visibility::release_held(Channel& channel, const Journey& cause) {
   std::size_t index = 0;
@@ -238,16 +279,15 @@ void Visibility::release_held(Channel& channel, const Journey& cause) {
     channel.held.erase(channel.held.begin() + static_cast<std::ptrdiff_t>(index));
     --held_count_;
     fragment.journey = cause;
-    const bool completed = order_kind_ == Fabric::WHOLE ? accept_whole(channel, fragment)
-                                                        : accept_first_fragment(channel, fragment);
-    if (completed) index = 0;
+    if (accept(channel, fragment)) index = 0;
   }
 }
 
 void Visibility::finish(const Packet& fragment) {
   sink_.on_complete(fragment);
-  if (ack_at_ == Fabric::VISIBLE) sink_.on_acknowledge(fragment);
-  if (ack_at_ == Fabric::RECEIVED && fragment.kind != PacketKind::kGetReply) {
+  const Fabric::AckAt ack_at = rules(fragment).ack_at;
+  if (ack_at == Fabric::VISIBLE) sink_.on_acknowledge(fragment);
+  if (ack_at == Fabric::RECEIVED && fragment.kind != PacketKind::kGetReply) {
     put_is_visible(fragment);
   }
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "fabric/memory.h"
 #include "fabric/network.h"
 #include "fabric/packet.h"
+#include "fabric/rules.h"
 
 namespace orrery::fabric {
 
@@ -26,17 +28,22 @@ class VisibilitySink {
   virtual void on_complete(const Packet& packet) = 0;
   /// It is time to acknowledge a put (at `received` this comes before on_complete).
   virtual void on_acknowledge(const Packet& packet) = 0;
+  /// Bytes that a proxy of the destination is to write have arrived, in their order: it calls
+  /// Visibility::apply() when it does.
+  virtual void on_message(const Packet& packet) = 0;
 };
 
 class Visibility {
  public:
-  /// `sources`: number of device ports of the topology; `channels`: per source device.
+  /// `sources`: number of device ports of the topology; `channels`: per source device, at most.
   Visibility(emu::Engine& engine, const Fabric& fabric, Memory& memory, VisibilitySink& sink,
              NodeId node, std::uint32_t sources, std::uint32_t channels,
              const Adversary& adversary);
 
   /// The tail of `packet` arrived.
   void deliver(const Packet& packet);
+  /// The destination's proxy writes the bytes of a message.
+  void apply(const Packet& message) { write(message); }
   /// A block that the adversary delayed is due (kBlockVisible).
   void block_due(const Packet& fragment);
 
@@ -88,13 +95,18 @@ class Visibility {
   bool is_fenced(const Packet& fragment) const;
   void put_is_visible(const Packet& fragment);
   void expose(const Packet& fragment);
+  void write(const Packet& fragment);
   bool expose_of_put(const Packet& fragment, std::uint32_t& visible);
   void arrive_whole(const Packet& fragment);
   void arrive_first_fragment(const Packet& fragment);
+  void arrive_signals(const Packet& fragment);
   void arrive_unordered(const Packet& fragment);
   void hold(std::vector<Packet>& held, const Packet& fragment);
   bool accept_whole(Channel& channel, const Packet& fragment);
   bool accept_first_fragment(Channel& channel, const Packet& fragment);
+  bool accept_signals(Channel& channel, const Packet& fragment);
+  bool accept(Channel& channel, const Packet& fragment);
+  const PathRules& rules(const Packet& packet) const { return rules_[packet.scale_out ? 1 : 0]; }
   bool accept_assembled(const Packet& fragment);
   void finish(const Packet& fragment);
   void release_held(Channel& channel, const Journey& cause);
@@ -103,15 +115,15 @@ class Visibility {
   Memory& memory_;
   VisibilitySink& sink_;
   const NodeId node_;
-  const std::uint32_t block_bytes_;
-  const Fabric::OrderKind order_kind_;
-  const Fabric::AckAt ack_at_;
+  const PathRules rules_[2];  // of the scale-up and of the scale-out network
   const std::uint32_t channels_per_source_;
   const Adversary adversary_;
   std::vector<Channel> channels_;
   std::unordered_map<std::uint64_t, Assembly> assemblies_;
   std::unordered_map<std::uint64_t, Packet> signals_;  // by put
   std::unordered_map<std::uint64_t, Fences> fences_;   // by core; of received acknowledgements
+  // By channel, where signals alone are ordered: puts after `next` that are wholly visible.
+  std::unordered_map<std::uint32_t, std::set<std::uint32_t>> complete_;
   std::size_t held_count_ = 0;
 };
 

@@ -36,12 +36,18 @@ struct Contract {
   /// Puts that become visible in the order of their issue without a fence between them.
   enum class Order {
     kNone,        // none: fences and acknowledgements do it all
+    kSignals,     // signals (Core::signal, put_signal) after their core's puts to that device
     kCorePair,    // those of one core to one device
     kDevicePair,  // those of all cores of a device to one device
   };
   Order order = Order::kNone;
   /// Blocks of this size, aligned, must appear whole.
   std::uint32_t atomic_block_bytes = 1;
+  /// The same as `order`, of what NICs send alone.
+  Order scale_out_order = Order::kNone;
+  /// An acknowledgement must mean that a put is visible, unless all puts of a device to another are
+  /// ordered.
+  bool needs_visible_acknowledgements = false;
 };
 
 /// One run of an algorithm on all devices of this process. Programs of all its devices share the

@@ -64,6 +64,11 @@ void fill_counters(Cluster& cluster, Result& result) {
   set("fences", mine.fences);
   set("drains", mine.drains);
   set("core_barriers", mine.barriers);
+  if (mine.proxy_fences > 0) {
+    set("proxy_fences", mine.proxy_fences);
+    set("proxy_fence_waits", mine.proxy_fence_waits);
+    counters["proxy_fence_wait_us"] = static_cast<double>(mine.proxy_fence_ps) / 1e6;
+  }
   set("polls", mine.polls);
   set("bytes_put", mine.bytes_put);
   set("bytes_got", mine.bytes_got);

@@ -20,6 +20,7 @@
 #include "emu/transport.h"
 #include "fabric/placement.h"
 #include "fabric/routing.h"
+#include "fabric/rules.h"
 #include "fabric/summary.h"
 #include "fabric/topology.h"
 #include "moe/algorithm.h"
@@ -71,7 +72,8 @@ Problem make_problem(const RunConfig& config, const devices::Costs& costs) {
           config.seed,
           config.control,
           config.threads,
-          config.machine.fabric().atomic_block_bytes(),
+          std::min(fabric::path_rules(config.machine.fabric(), false).block_bytes,
+                   fabric::path_rules(config.machine.fabric(), true).block_bytes),
           fabric::mean_latency(fabric::Routing(topology), ports),
           std::move(nodes),
           placement,
@@ -314,6 +316,16 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
                            fmt::format("at most {}: what each core knows of all others grows with "
                                        "the square",
                                        devices::OrderChecker::kMostDevices));
+  }
+  if (config.explain && config.machine.device().has_nic()) {
+    throw emu::ConfigError("--explain", "", config.machine.name(),
+                           "a machine without NICs: what-if runs do not follow their queues and "
+                           "proxies yet (the breakdown and --timeline do)");
+  }
+  if (config.check &&
+      fabric::path_rules(config.machine.fabric(), true).order_kind == fabric::Fabric::SIGNALS) {
+    throw emu::ConfigError("--check", "", "order_kind SIGNALS",
+                           "a fabric that orders all messages of a channel, or none");
   }
   check_tables_fit(processes, config, entry);
   Problem problem = make_problem(config, costs);

@@ -33,14 +33,18 @@ class DeepEpLl final : public MessageLayer, private DeepEpLlBuffers {
                      options.text("quantise") == "int8" ? Precision::kInt8 : Precision::kBf16,
                      RowOrder::kAsTheyCome),
         DeepEpLlBuffers(layout_, problem, row_stride()),
-        release_(options.text("release") == "fence"),
+        release_(options.text("release") != "trust-order"),
+        by_queue_pair_(options.text("release") == "queue-pair"),
         hook_(options.flag("hook")),
         sabotage_(options.text("sabotage")) {}
 
   // A count follows the rows of all cores, a combine flag those of its own core; each is one word.
   // Where the fabric orders less than a pair of devices, acknowledgements must tell of visibility.
   Contract contract() const override {
-    return {release_ ? Contract::Order::kNone : Contract::Order::kDevicePair, 4};
+    Contract contract{release_ ? Contract::Order::kNone : Contract::Order::kDevicePair, 4};
+    if (by_queue_pair_) contract.scale_out_order = Contract::Order::kSignals;
+    contract.needs_visible_acknowledgements = release_ && !by_queue_pair_;
+    return contract;
   }
 
   void set_up(devices::DeviceProcess& device) override {
@@ -97,6 +101,20 @@ class DeepEpLl final : public MessageLayer, private DeepEpLlBuffers {
     if (core.index() == 0) core.write(cleaned(), std::uint32_t{0});
   }
 
+  // What this core has sent is visible before whatever a core sends that learns of this; what NICs
+  // send only if that takes the same queue pair.
+  emu::Task release(Core& core) {
+    if (by_queue_pair_) {
+      co_await core.release_stores();
+    } else if (release_) {
+      co_await core.release();
+    }
+  }
+  // As DeepEP does over InfiniBand: rows and count of an expert share a queue pair.
+  void use_queue_of(Core& core, std::uint32_t local_expert) const {
+    if (by_queue_pair_) core.use_queue(local_expert);
+  }
+
   // Tokens are dealt to the cores. A row's slot is the next one of its expert, whichever core asks.
   emu::Task send_tokens(Core& core, std::uint32_t iteration, std::uint32_t set) {
     core.phase("send tokens");
@@ -118,6 +136,7 @@ class DeepEpLl final : public MessageLayer, private DeepEpLlBuffers {
         write_message(core, token, k, row, staged(token), scale);
         const fabric::Address to =
             dispatch_slot(set, problem_.placement.local_index(expert), core.rank(), slot);
+        use_queue_of(core, problem_.placement.local_index(expert));
         co_await core.give(problem_.placement.owner(expert), to, row, message_bytes());
         ++sent[expert];
       }
@@ -125,7 +144,7 @@ class DeepEpLl final : public MessageLayer, private DeepEpLlBuffers {
     }
     core.phase("finish");
     // What this core sent is visible before whatever a core sends that has seen its additions.
-    if (release_) co_await core.release();
+    co_await release(core);
     for (std::uint32_t expert = 0; expert < sent.size(); ++expert) {
       if (sent[expert] == 0) continue;
       const std::uint64_t rows = sent[expert];
@@ -164,8 +183,9 @@ class DeepEpLl final : public MessageLayer, private DeepEpLlBuffers {
         continue;
       const std::uint32_t local = problem_.placement.local_index(expert);
       const std::int32_t encoded = -static_cast<std::int32_t>(count) - 1;
-      co_await core.store(problem_.placement.owner(expert), recv_count(set, local, core.rank()),
-                          encoded);
+      use_queue_of(core, local);
+      co_await core.signal(problem_.placement.owner(expert), recv_count(set, local, core.rank()),
+                           encoded, false);
     }
     const Share experts = share(local_experts(core.rank()), core.count(), core.index());
     for (std::uint32_t local = experts.begin; local < experts.end; ++local) {
@@ -229,12 +249,18 @@ class DeepEpLl final : public MessageLayer, private DeepEpLlBuffers {
         const std::uint64_t row = first_row(local) + range.begin + n;
         const auto token = core.load<RowTag>(tag(row)).token;
         co_await core.stream(output_row_bytes());
+        use_queue_of(core, local);
         co_await core.give(origin, combine_slot(set, expert, token), expert_output(row),
                            output_row_bytes());
       }
-      if (release_) co_await core.fence();
+      if (by_queue_pair_) {
+        co_await release(core);
+      } else if (release_) {
+        co_await core.fence();
+      }
       if (index == mine.begin) co_await wait_cleaned(core);
-      co_await core.store(origin, recv_flag(set, expert), std::uint32_t{1});
+      use_queue_of(core, local);
+      co_await core.signal(origin, recv_flag(set, expert), std::uint32_t{1}, false);
     }
   }
 
@@ -275,6 +301,7 @@ class DeepEpLl final : public MessageLayer, private DeepEpLlBuffers {
   }
 
   const bool release_;
+  const bool by_queue_pair_;
   const bool hook_;
   const std::string sabotage_;
 };
@@ -290,8 +317,9 @@ ORRERY_ALGORITHM(
       {"int8", "bf16"}},
      {"release",
       "fence",
-      "a count follows the rows of all cores by fences, or by the fabric's order alone",
-      {"fence", "trust-order"}},
+      "a count follows the rows of all cores by fences, by the order of a queue pair between NICs, "
+      "or by the fabric's order alone",
+      {"fence", "queue-pair", "trust-order"}},
      {"hook",
       "false",
       "receive in a second launch (its own kernel), or in the same one",

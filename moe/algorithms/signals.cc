@@ -1,7 +1,5 @@
 #include "moe/algorithms/signals.h"
 
-#include "devices/device_process.h"
-
 namespace orrery::moe {
 
 using devices::Core;
@@ -43,14 +41,7 @@ emu::Task order_signals(Core& core, Ordering ordering) {
 
 emu::Task signal(Core& core, std::uint32_t rank, fabric::Address to, std::uint64_t value,
                  bool fenced) {
-  if (fenced) {
-    const fabric::Fabric& fabric = core.device().network().fabric();
-    const bool wait = fabric.order_scope() == fabric::Fabric::NONE ||
-                      fabric.order_kind() == fabric::Fabric::FIRST_FRAGMENT;
-    devices::Await<devices::QuietOperation> behind(core, wait);
-    co_await behind;
-  }
-  co_await core.store(rank, to, value);
+  co_await core.signal(rank, to, value, fenced);
 }
 
 }  // namespace orrery::moe

@@ -99,6 +99,7 @@ class Destination final : public emu::LogicalProcess, public VisibilitySink {
   void on_acknowledge(const Packet& packet) override {
     acknowledged.push_back({engine_.now(), packet.source, packet.sequence, 0, packet.put_bytes});
   }
+  void on_message(const Packet& packet) override { visibility_.apply(packet); }
 
   Memory& memory() { return memory_; }
   std::size_t held() const { return visibility_.held(); }

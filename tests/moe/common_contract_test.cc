@@ -66,6 +66,7 @@ bool is_met(const Contract& contract, const Fabric& fabric) {
   switch (contract.order) {
     case Contract::Order::kNone:
       return true;
+    case Contract::Order::kSignals:  // where all puts are ordered, they are
     case Contract::Order::kCorePair:
       return fabric.order_scope() == Fabric::DEVICE_PAIR ||
              fabric.order_scope() == Fabric::CORE_PAIR;
