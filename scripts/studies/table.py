@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Tables from the points of a sweep, as Markdown.
 
-  table.py POINTS --rows tokens --columns devices [--value dispatch.mean] [--where key=value]…
+  table.py POINTS --rows tokens [--columns devices] [--value dispatch.mean] [--where key=value]…
            [--reduction algorithm=ubep/cann-bsp | --ratio algorithm=ubep/cann-bsp] [--title TEXT]
            [--lowest count_cores]
 
 POINTS is a sweep's folder or its points.jsonl; several may follow each other. A key is one that was varied;
 "algorithm.", "workload." and the like may be left out where it is clear. The value is OPERATION.STATISTIC of
 latency_us (min, mean, p50, p99, max), or counters.NAME. --reduction A/B prints how many percent less A takes than B,
---ratio prints A : B. --lowest KEY prints, in each cell, the value of KEY with the least latency instead. A point
+--ratio prints A : B (both without --columns give one column). --lowest KEY prints, in each cell, the value of KEY with the least latency instead. A point
 that did not end well is printed as its outcome. A summary of least and largest follows each table.
 """
 import argparse
@@ -59,7 +59,7 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("points", nargs="+")
     parser.add_argument("--rows", required=True)
-    parser.add_argument("--columns", required=True)
+    parser.add_argument("--columns")
     parser.add_argument("--value", default="dispatch.mean")
     parser.add_argument("--where", action="append", default=[])
     parser.add_argument("--reduction")
@@ -81,7 +81,7 @@ def main():
 
     cells = {}
     for point in points:
-        place = (varied(point, arguments.rows), varied(point, arguments.columns))
+        place = (varied(point, arguments.rows), varied(point, arguments.columns) if arguments.columns else "")
         inner = varied(point, key) if compared else varied(point, arguments.lowest) if arguments.lowest else None
         cells.setdefault(place, {})[inner] = measured(point, arguments.value)
 
@@ -101,7 +101,8 @@ def main():
     columns = in_order(column for _, column in cells)
     if arguments.title:
         print(f"**{arguments.title}**\n")
-    print(f"| {arguments.rows} \\ {arguments.columns} | " + " | ".join(columns) + " |")
+    corner = f"{arguments.rows} \\ {arguments.columns}" if arguments.columns else arguments.rows
+    print(f"| {corner} | " + " | ".join(columns) + " |")
     print("|---" * (len(columns) + 1) + "|")
     numbers = {}
     for row in rows:
@@ -115,8 +116,10 @@ def main():
         print(f"| {row} | " + " | ".join(line) + " |")
     if numbers:
         low, high = min(numbers, key=numbers.get), max(numbers, key=numbers.get)
-        print(f"\nleast {numbers[low]:.2f} ({arguments.rows} {low[0]}, {arguments.columns} {low[1]}), "
-              f"largest {numbers[high]:.2f} ({arguments.rows} {high[0]}, {arguments.columns} {high[1]})\n")
+        def place_of(place):
+            return f"{arguments.rows} {place[0]}" + (f", {arguments.columns} {place[1]}" if arguments.columns else "")
+
+        print(f"\nleast {numbers[low]:.2f} ({place_of(low)}), largest {numbers[high]:.2f} ({place_of(high)})\n")
 
 
 main()

@@ -38,11 +38,11 @@ study_1() {
   sweep 1-size "${micro[@]}" --devices 32 --set algorithm.concurrent=96 --vary algorithm.bytes=1024,4096,16384,65536,262144 \
     --vary algorithm.signaling=none,coupled,reordered,decoupled
   table 1-size --rows bytes --columns signaling --value put.max --title "96 transfers, 8 nodes, us"
-  table 1-size --rows bytes --columns signaling --value put.max --ratio signaling=none/coupled --title "efficiency: none : coupled"
+  table 1-size --rows bytes --value put.max --ratio signaling=none/coupled --title "efficiency: none : coupled"
   sweep 1-concurrent "${micro[@]}" --devices 32 --set algorithm.bytes=4096 --vary algorithm.concurrent=1,4,16,32,96 \
     --vary algorithm.signaling=none,coupled,reordered,decoupled
   table 1-concurrent --rows concurrent --columns signaling --value put.max --title "4 KiB, 8 nodes, us"
-  table 1-concurrent --rows concurrent --columns signaling --value put.max --ratio signaling=none/coupled \
+  table 1-concurrent --rows concurrent --value put.max --ratio signaling=none/coupled \
     --title "efficiency: none : coupled"
   sweep 1-nodes "${micro[@]}" --set algorithm.bytes=4096 --set algorithm.concurrent=96 --vary "devices=$nodes" \
     --vary algorithm.signaling=none,coupled,reordered,decoupled
@@ -53,8 +53,8 @@ study_1() {
 study_2() {
   sweep 2 "${layer[@]}" --devices 32 --tokens 256 --set algorithm.signaling=decoupled \
     --vary algorithm.group=1,2,4,7,14,28,destination
-  table 2 --rows group --columns group --value layer.max --title "Layer, us"
-  table 2 --rows group --columns group --value counters.fences --title "Fences, all devices and both phases"
+  table 2 --rows group --value layer.max --title "Layer, us"
+  table 2 --rows group --value counters.fences --title "Fences, all devices and both phases"
 }
 
 # 3: the two techniques, and the fence flag, over the number of nodes.
@@ -96,15 +96,15 @@ study_a() {
 study_b() {
   sweep b-size "${micro[@]}" --devices 32 --set algorithm.concurrent=32 \
     --vary algorithm.bytes=4096,16384,65536,262144,1048576 --vary algorithm.signaling=coupled,decoupled
-  table b-size --rows bytes --columns signaling --value put.max --reduction signaling=decoupled/coupled \
+  table b-size --rows bytes --value put.max --reduction signaling=decoupled/coupled \
     --title "decoupled less than coupled, %, by size"
   sweep b-compute "${layer[@]}" --devices 32 --tokens 256 --vary device.matrix_efficiency=0.5,0.1,0.02,0.005 \
     --vary algorithm.signaling=coupled,decoupled
-  table b-compute --rows matrix_efficiency --columns signaling --value layer.max --reduction signaling=decoupled/coupled \
+  table b-compute --rows matrix_efficiency --value layer.max --reduction signaling=decoupled/coupled \
     --title "decoupled less than coupled, %, by the matrix units' efficiency"
   sweep b-rate "${micro[@]}" --devices 32 --set algorithm.concurrent=32 --set algorithm.bytes=4096 \
     --vary device.nic.message_ns=10,1000,10000 --vary algorithm.signaling=coupled,decoupled
-  table b-rate --rows message_ns --columns signaling --value put.max --reduction signaling=decoupled/coupled \
+  table b-rate --rows message_ns --value put.max --reduction signaling=decoupled/coupled \
     --title "decoupled less than coupled, %, by the time between two requests"
 }
 
