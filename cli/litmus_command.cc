@@ -29,7 +29,7 @@ struct LitmusCommand {
   std::string topology;  // empty: every shipped one
   std::string runs = "200";
   std::string seed = "1";
-  std::string placement = "spread";
+  std::string placement;  // empty: spread, and on machines with NICs packed, too
   std::vector<std::string> settings;
   std::vector<std::string> names;
   std::string json_file;
@@ -57,9 +57,14 @@ struct LitmusCommand {
       const std::string file = find_data_file("topologies", name, "--topology");
       machines.push_back(
           std::make_unique<devices::Machine>(devices::load_machine(file, overrides)));
-      runners.push_back(std::make_unique<Runner>(*machines.back(), file, programs, placement));
-      report.fabrics.push_back(
-          {name, litmus::promises(machines.back()->fabric()), runners.back()->tallies()});
+      const auto add = [&](const std::string& column, const std::string& on) {
+        runners.push_back(std::make_unique<Runner>(*machines.back(), file, programs, on));
+        report.fabrics.push_back(
+            {column, litmus::promises(runners.back()->fabric()), runners.back()->tallies()});
+      };
+      const bool two = placement.empty() && machines.back()->device().has_nic();
+      if (two) add(name, "packed");
+      add(two ? name + " NICs" : name, placement.empty() ? "spread" : placement);
     }
     for (std::size_t i = 0; i < runners.size(); ++i) {
       const std::string hang = run_all(processes, *runners[i], report, report.fabrics[i]);
@@ -150,7 +155,10 @@ Command add_litmus(CLI::App& app) {
   command->add_option("--seed", litmus->seed, "the first seed");
   command->add_option("--set", litmus->settings, "fabric.… or device.…: path.to.field=value")
       ->allow_extra_args(false);
-  command->add_option("--placement", litmus->placement, "packed, spread or a list of device ports");
+  command->add_option(
+      "--placement", litmus->placement,
+      "packed, spread or a list of device ports; without it spread, and where there are "
+      "NICs between nodes also packed, in a column each");
   command->add_option("--test", litmus->names, "only this program; may be repeated")
       ->allow_extra_args(false);
   command->add_option("--json", litmus->json_file, "write the table there");

@@ -23,4 +23,22 @@ PathRules path_rules(const Fabric& fabric, bool scale_out) {
   return rules;
 }
 
+Fabric as_seen_by_nics(const Fabric& fabric) {
+  const PathRules rules = path_rules(fabric, true);
+  Fabric seen = fabric;
+  seen.clear_scale_out_rules();
+  seen.set_atomic_block_bytes(rules.block_bytes);
+  const bool signals = rules.order_kind == Fabric::SIGNALS;
+  seen.set_order_scope(signals ? Fabric::NONE : rules.order_scope);
+  seen.set_order_kind(signals ? Fabric::WHOLE : rules.order_kind);
+  seen.set_ack_at(rules.ack_at);
+  seen.set_ack_bytes(rules.ack_bytes);
+  seen.set_packet_bytes(rules.packet_bytes);
+  seen.set_header_bytes(rules.header_bytes);
+  seen.set_plane_choice(rules.plane_choice);
+  seen.set_choice_per(rules.choice_per);
+  seen.set_switch_choice(rules.switch_choice);
+  return seen;
+}
+
 }  // namespace orrery::fabric

@@ -27,4 +27,8 @@ struct PathRules {
 /// Of the scale-up network (or the only one), or of the scale-out network.
 PathRules path_rules(const Fabric& fabric, bool scale_out);
 
+/// `fabric` as devices of different scale-up domains see it: its rules are those between NICs.
+/// Where only signals are ordered, puts and flags are not.
+Fabric as_seen_by_nics(const Fabric& fabric);
+
 }  // namespace orrery::fabric

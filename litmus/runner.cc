@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "devices/cluster.h"
+#include "emu/errors.h"
 #include "fabric/placement.h"
+#include "fabric/rules.h"
 
 namespace orrery::litmus {
 
@@ -65,6 +67,28 @@ bool Tally::forbidden_seen() const {
   return false;
 }
 
+namespace {
+
+// Of two networks the one that all of the devices talk over.
+fabric::Fabric seen_by(const fabric::Fabric& fabric, const fabric::Topology& topology,
+                       const std::vector<fabric::NodeId>& ports, const std::string& placement) {
+  std::size_t pairs = 0;
+  std::size_t scale_out = 0;
+  for (const fabric::NodeId a : ports) {
+    for (const fabric::NodeId b : ports) {
+      if (a == b) continue;
+      ++pairs;
+      scale_out += topology.is_scale_out(a, b) ? 1 : 0;
+    }
+  }
+  if (scale_out == 0) return fabric;
+  if (scale_out == pairs) return fabric::as_seen_by_nics(fabric);
+  throw emu::ConfigError("--placement", "", placement,
+                         fmt::format("{} devices of one node, or of as many nodes", ports.size()));
+}
+
+}  // namespace
+
 Runner::Runner(const devices::Machine& machine, const std::string& where,
                std::vector<const Program*> programs, const std::string& placement)
     : machine_(machine),
@@ -72,9 +96,9 @@ Runner::Runner(const devices::Machine& machine, const std::string& where,
       programs_(std::move(programs)),
       placement_(placement),
       wiring_(std::make_shared<const fabric::Wiring>(machine.fabric(), where)),
-      ranks_(std::min(most_devices(programs_), wiring_->topology.devices)) {
-  fabric::place(wiring_->topology, ranks_, placement_);
-}
+      ranks_(std::min(most_devices(programs_), wiring_->topology.devices)),
+      fabric_(seen_by(machine.fabric(), wiring_->topology,
+                      fabric::place(wiring_->topology, ranks_, placement_), placement_)) {}
 
 bool Runner::fits(const Program& program) const {
   return program.devices <= ranks_ && program.cores <= machine_.device().cores();
@@ -82,16 +106,15 @@ bool Runner::fits(const Program& program) const {
 
 Runner::Run Runner::run(RunId id) const {
   const emu::ProcessGroup alone;
-  const fabric::Fabric& fabric = machine_.fabric();
   devices::ClusterOptions options;
   options.ranks = ranks_;
   options.placement = placement_;
   options.wiring = wiring_;
   options.memory_bytes = programs_.size() * Scene::kWindow;
-  options.adversary = {id.adversary, id.seed, emu::from_ns(fabric.adversary_delay_ns())};
+  options.adversary = {id.adversary, id.seed, emu::from_ns(fabric_.adversary_delay_ns())};
   devices::Cluster cluster(alone, nullptr, machine_, where_, options);
   std::vector<Scene> scenes;
-  for (std::uint32_t i = 0; i < programs_.size(); ++i) scenes.emplace_back(fabric, i, id.seed);
+  for (std::uint32_t i = 0; i < programs_.size(); ++i) scenes.emplace_back(fabric_, i, id.seed);
   std::vector<std::vector<std::uint32_t>> parts(cluster.ranks());
   for (std::uint32_t rank = 0; rank < cluster.ranks(); ++rank) {
     for (std::uint32_t i = 0; i < programs_.size(); ++i) {
@@ -113,7 +136,7 @@ std::vector<Tally> Runner::tallies() const {
   for (const Program* program : programs_) {
     Tally tally;
     tally.program = program;
-    tally.verdict = program->judge(machine_.fabric());
+    tally.verdict = program->judge(fabric_);
     tally.outcomes.resize(program->outcomes.size());
     if (!fits(*program)) {
       tally.skipped = fmt::format("needs {} devices of {} cores", program->devices, program->cores);

@@ -38,7 +38,8 @@ class Runner {
  public:
   /// `machine` outlives the runner; `where` stands for its file in errors. Each program has its
   /// window and its time by its place in `programs`. Throws ConfigError if the placement does not
-  /// fit.
+  /// fit, or has devices of one scale-up domain beside devices of others: what is promised is
+  /// either the scale-up network's or that of the NICs.
   Runner(const devices::Machine& machine, const std::string& where,
          std::vector<const Program*> programs, const std::string& placement);
 
@@ -49,6 +50,9 @@ class Runner {
     std::string hang;           // the report, if a program never ended
   };
   Run run(RunId id) const;
+
+  /// What the devices of the placement see of the fabric.
+  const fabric::Fabric& fabric() const { return fabric_; }
 
   /// The programs before any run: verdicts, and why some are left out.
   std::vector<Tally> tallies() const;
@@ -62,6 +66,7 @@ class Runner {
   const std::string placement_;
   const std::shared_ptr<const fabric::Wiring> wiring_;
   const std::uint32_t ranks_;  // of the largest program, or all that the topology has
+  const fabric::Fabric fabric_;
 };
 
 /// Adds a run's outcomes.
