@@ -32,7 +32,7 @@ enum class CheckKind : std::uint8_t {
   kPiece,      // of the put just before: address there, bytes, other address here
   kVisible,    // address, bytes, other identity, peer rank of the source, detail VisibleBits
   kLeft,       // the core knows that a put has left: other serial
-  kQuiet,      // puts of the core are acknowledged: all of detail QuietBits, or one: other serial
+  kQuiet,      // puts of the core are acknowledged: those of detail, or one: other serial
   kFence,      // earlier puts of the core are visible before its later ones
   kWait,       // a slot that satisfied a wait: address, bytes, detail WaitBits
   kArrive,     // the core is at the core barrier
@@ -79,9 +79,9 @@ struct CheckRecord {
   static constexpr std::uint8_t kProbed =
       2;                                     // and: of the slot only what was probed counts as seen
   static constexpr std::uint8_t kFirst = 1;  // detail of kVisible: of the put's first packet
-  static constexpr std::uint8_t kStores = 1;    // detail of kQuiet: all but those that NICs send,
-  static constexpr std::uint8_t kPosted = 2;    // or those alone
   static constexpr std::uint8_t kGetReply = 2;  // and: the answer to a get of core `core`
+  static constexpr std::uint8_t kStores = 1;    // detail of kQuiet: all but those that NICs send,
+  static constexpr std::uint8_t kPosted = 2;    // or those alone; 0: all
 };
 static_assert(sizeof(CheckRecord) == 40 && std::is_trivially_copyable_v<CheckRecord>);
 

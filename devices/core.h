@@ -118,7 +118,9 @@ class Core {
   /// order_scope other than NONE); elsewhere it waits as quiet() does. With order_scope QUEUE_PAIR
   /// it is about the queue pair in use: what went through others needs a quiet(). It says nothing
   /// of what other cores put: where order_scope is DEVICE_PAIR a barrier() carries their order
-  /// over, elsewhere each of them must have been quiet.
+  /// over, elsewhere each of them must have been quiet. Of what NICs send, fabric.scale_out_rules
+  /// say the same; where a proxy posts, the core asks it to fence, in the ring of the queue in use,
+  /// and goes on: whatever it issues there afterwards waits in that ring.
   Await<QuietOperation> fence();
   /// Earlier puts of this core are visible before later ones of any core of this device to the same
   /// peer, once that core knows of the release: an issue cost where the fabric orders all puts

@@ -37,7 +37,6 @@ class Proxy {
     enum class Kind : std::uint8_t { kPost, kFence, kApply } kind = Kind::kPost;
     NetworkInterface::Request post{};  // kPost
     std::uint32_t rank = 0;            // its destination; kFence: kEveryRank for all
-    std::uint32_t core = 0;            // kFence: that asked
     fabric::Packet signal{};           // kApply
   };
   static constexpr std::uint32_t kEveryRank = ~std::uint32_t{0};
@@ -52,7 +51,7 @@ class Proxy {
   void receive(const fabric::Packet& packet, emu::Time now);
   /// A thread is through with a request (kDoneKind).
   void done(std::uint32_t thread, emu::Time now);
-  /// A put to `rank` that `thread` posted is acknowledged; the NIC knows.
+  /// A put that a thread posted is acknowledged; call NetworkInterface::acknowledged() first.
   void acknowledged(std::uint32_t put, emu::Time now);
 
   /// For the hang report: one line per thread that waits; empty if none does.

@@ -1,4 +1,4 @@
-// DeepEP's low-latency dispatch and combine where peers' memory is reached by loads and stores: a
+// DeepEP's low-latency dispatch and combine, by loads and stores and, between nodes, over NICs: a
 // message per (token, expert) into a slot that the sender picks, one count per (expert, source)
 // that follows the rows of all cores, receivers that pack what comes in the order in which it
 // comes.
@@ -309,7 +309,7 @@ class DeepEpLl final : public MessageLayer, private DeepEpLlBuffers {
 }  // namespace
 
 ORRERY_ALGORITHM(
-    deepep_ll, "deepep-ll", "DeepEP low-latency dispatch and combine over loads and stores",
+    deepep_ll, "deepep-ll", "DeepEP low-latency dispatch and combine, by stores and over NICs",
     DeepEpLl,
     {{"quantise",
       "int8",
