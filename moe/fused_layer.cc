@@ -18,9 +18,9 @@ using devices::DeviceProcess;
 
 namespace {
 
-// What stands for a term of a sum whose order is not defined.
-RowIdentity term_identity(RowIdentity row, float weight) {
-  return emu::combine64(row, std::bit_cast<std::uint32_t>(weight));
+// What stands for a sum whose order is not defined, one more row added.
+RowIdentity add_in_any_order(RowIdentity sum, RowIdentity row, float weight) {
+  return sum + emu::combine64(row, std::bit_cast<std::uint32_t>(weight));
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ void FusedLayer::add_to_sum(Core& core, std::uint32_t token, fabric::Address row
   core.note_read(row, output_row_bytes());
   if (problem_.control) {
     const auto held = head(memory, sum(token));
-    put_identity(held, identity_in(held) + term_identity(identity_at(memory, row), weight));
+    put_identity(held, add_in_any_order(identity_in(held), identity_at(memory, row), weight));
     return;
   }
   accumulate(memory.array<float>(sum(token), problem_.hidden()),
@@ -149,20 +149,6 @@ void FusedLayer::check_taken(DeviceProcess& device, std::uint32_t iteration, Ver
   }
 }
 
-RowIdentity FusedLayer::summed_identity(std::uint32_t device, std::uint32_t token,
-                                        std::uint32_t iteration) const {
-  const RowIdentity input = fit(input_identity(problem_.seed, iteration, device, token));
-  const auto ids = problem_.tables[iteration].ids(device, token);
-  const auto weights = problem_.tables[iteration].weights(device, token);
-  RowIdentity sum = 0;
-  for (std::uint32_t k = 0; k < ids.size(); ++k) {
-    if (ids[k] < 0) continue;
-    const auto expert = static_cast<std::uint32_t>(ids[k]);
-    sum += term_identity(fit(output_identity(input, expert)), weights[k]);
-  }
-  return fit(sum);
-}
-
 void FusedLayer::check_output(DeviceProcess& device, std::uint32_t iteration, Verdict& verdict) {
   const fabric::Memory& memory = device.memory();
   const std::uint32_t count = tokens(device.rank(), iteration);
@@ -170,7 +156,8 @@ void FusedLayer::check_output(DeviceProcess& device, std::uint32_t iteration, Ve
   std::vector<std::uint8_t> within(count);
   for (std::uint32_t token = 0; problem_.control && token < count; ++token) {
     digests[token] = identity_at(memory, output(token));
-    within[token] = digests[token] == summed_identity(device.rank(), token, iteration);
+    within[token] =
+        digests[token] == combined_identity(device.rank(), token, iteration, add_in_any_order);
   }
 #pragma omp parallel num_threads(problem_.threads) if (!problem_.control)
   {

@@ -70,8 +70,6 @@ class FusedLayer : public MoeLayer {
                     std::span<std::byte> out, SentRow& taken) const;
   void check_taken(devices::DeviceProcess& device, std::uint32_t iteration, Verdict& verdict);
   void check_output(devices::DeviceProcess& device, std::uint32_t iteration, Verdict& verdict);
-  RowIdentity summed_identity(std::uint32_t device, std::uint32_t token,
-                              std::uint32_t iteration) const;
 
   std::uint32_t list_rows_;
   fabric::Address sums_;   // fp32 rows by token; what nobody added to is zero

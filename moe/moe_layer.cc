@@ -334,7 +334,7 @@ std::shared_ptr<const SentRows> MoeLayer::sent_rows(std::uint32_t iteration) {
 }
 
 RowIdentity MoeLayer::combined_identity(std::uint32_t device, std::uint32_t token,
-                                        std::uint32_t iteration) const {
+                                        std::uint32_t iteration, AddIdentity add) const {
   const RowIdentity input = fit(input_identity(problem_.seed, iteration, device, token));
   const auto ids = problem_.tables[iteration].ids(device, token);
   const auto weights = problem_.tables[iteration].weights(device, token);
@@ -342,7 +342,7 @@ RowIdentity MoeLayer::combined_identity(std::uint32_t device, std::uint32_t toke
   for (std::uint32_t k = 0; k < ids.size(); ++k) {
     if (ids[k] < 0) continue;
     const auto expert = static_cast<std::uint32_t>(ids[k]);
-    sum = add_identity(sum, fit(output_identity(input, expert)), weights[k]);
+    sum = add(sum, fit(output_identity(input, expert)), weights[k]);
   }
   return fit(sum);
 }
@@ -357,7 +357,8 @@ Verdict MoeLayer::verify_combine(DeviceProcess& device, std::uint32_t iteration)
   std::vector<std::uint8_t> same(count);
   for (std::uint32_t token = 0; problem_.control && token < count; ++token) {
     digests[token] = identity_at(memory, output(token));
-    same[token] = digests[token] == combined_identity(device.rank(), token, iteration);
+    same[token] =
+        digests[token] == combined_identity(device.rank(), token, iteration, add_identity);
   }
 #pragma omp parallel num_threads(problem_.threads) if (!problem_.control)
   {

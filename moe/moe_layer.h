@@ -117,6 +117,10 @@ class MoeLayer : public Algorithm {
     return identity_in(memory.view(row, head_bytes_));
   }
   RowIdentity fit(RowIdentity identity) const { return truncated(identity, head_bytes_); }
+  /// Of a token's combined row, whose rows `add` (sum, row, weight) adds in ascending k.
+  using AddIdentity = RowIdentity (*)(RowIdentity sum, RowIdentity row, float weight);
+  RowIdentity combined_identity(std::uint32_t device, std::uint32_t token, std::uint32_t iteration,
+                                AddIdentity add) const;
   /// The rows that all devices send in an iteration.
   std::shared_ptr<const SentRows> sent_rows(std::uint32_t iteration);
 
@@ -144,8 +148,6 @@ class MoeLayer : public Algorithm {
   void replace(devices::Core& core, std::uint64_t row) const;
   emu::Task run_experts(devices::Core& core, std::uint32_t iteration);
   emu::Time expert_time(std::uint32_t device, std::uint32_t iteration) const;
-  RowIdentity combined_identity(std::uint32_t device, std::uint32_t token,
-                                std::uint32_t iteration) const;
   void apply_experts_to_identities(devices::Core& core) const;
   Verdict verify_dispatch(devices::DeviceProcess& device, std::uint32_t iteration);
   Verdict verify_combine(devices::DeviceProcess& device, std::uint32_t iteration);
