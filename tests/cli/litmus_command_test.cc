@@ -27,6 +27,15 @@ TEST(LitmusCommand, EveryShippedFabricKeepsItsWord) {
   EXPECT_EQ(outcome.err, "");
 }
 
+// What is promised is one network's or the other's.
+TEST(LitmusCommand, RefusesAPlacementOverBothNetworks) {
+  const Outcome outcome = run_program("litmus --topology h100-ib --placement 0-2,8 --runs 1");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--placement"));
+  EXPECT_THAT(outcome.err, HasSubstr("0-2,8"));
+  EXPECT_THAT(outcome.err, HasSubstr("devices of one node, or of as many nodes"));
+}
+
 TEST(LitmusCommand, PrintsTheSameForAnyNumberOfProcesses) {
   const std::string arguments = "litmus --topology tiny --runs 7 --json ";
   const std::string path = (scratch_folder() / "litmus.json").string();
