@@ -12,8 +12,10 @@ namespace orrery::devices {
 
 /// Of a NIC and its proxy.
 struct NicCosts {
-  explicit NicCosts(const Nic& nic)
-      : proxied(nic.posting() == Nic::PROXY),
+  /// `device_queue_pairs`: those of the device, where the NIC has none of its own number.
+  NicCosts(const Nic& nic, std::uint32_t device_queue_pairs)
+      : queue_pairs(nic.queue_pairs() == 0 ? device_queue_pairs : nic.queue_pairs()),
+        proxied(nic.posting() == Nic::PROXY),
         post(emu::from_ns(nic.post_ns())),
         doorbell(emu::from_ns(nic.doorbell_ns())),
         descriptor_fetch(emu::from_ns(nic.descriptor_fetch_ns())),
@@ -32,6 +34,7 @@ struct NicCosts {
         proxy_apply(emu::from_ns(nic.proxy_apply_ns())),
         fence(nic.fence()) {}
 
+  std::uint32_t queue_pairs;  // to each peer
   bool proxied;
   emu::Time post;
   emu::Time doorbell;
@@ -77,7 +80,7 @@ struct Costs {
         search_step(emu::from_ns(device.search_step_ns())),
         matrix_flop_per_ns(device.matrix_tflop_per_s() * 1e3 * device.matrix_efficiency()),
         free_compute(computes_at_once) {
-    if (device.has_nic()) nic.emplace(device.nic());
+    if (device.has_nic()) nic.emplace(device.nic(), queue_pairs);
   }
 
   /// One vector pass over `elements` of 4 bytes.

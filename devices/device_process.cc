@@ -271,11 +271,12 @@ void DeviceProcess::count_put(std::uint32_t rank, std::uint64_t bytes, fabric::P
 }
 
 // The request travels as a header alone, the bytes as those of a put.
-void DeviceProcess::count_get(std::uint64_t bytes) {
+void DeviceProcess::count_get(std::uint32_t rank, std::uint64_t bytes) {
   ++counters_.gets;
   counters_.bytes_got += bytes;
-  kernel_.wire_bytes += rules(false).header_bytes;
-  count_wire(bytes, false);
+  const bool scale_out = network_.is_scale_out(node_, ports_[rank]);
+  kernel_.wire_bytes += rules(scale_out).header_bytes;
+  count_wire(bytes, scale_out);
 }
 
 void DeviceProcess::count_wire(std::uint64_t bytes, bool scale_out) {

@@ -150,7 +150,7 @@ class DeviceProcess final : public emu::LogicalProcess,
   void arrive_at_barrier(std::uint32_t core, Meeting meeting);
   void core_finished(std::uint32_t core);
   void count_put(std::uint32_t rank, std::uint64_t bytes, fabric::PacketKind kind, bool immediate);
-  void count_get(std::uint64_t bytes);
+  void count_get(std::uint32_t rank, std::uint64_t bytes);
   /// Takes `bytes` of the device's shared memory bandwidth from `now`; returns when they are
   /// through.
   emu::Time take_hbm(emu::Time now, std::uint64_t bytes);

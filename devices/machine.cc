@@ -28,7 +28,12 @@ void check_nic(const Machine& machine, const std::string& where) {
         where, "device.nic.put_signal", "QUEUE_PAIR",
         "FENCE or FENCE_FLAG: fabric.scale_out_rules keep no order of a put and its signal");
   }
-  if (nic.posting() == Nic::PROXY) return;
+  if (nic.posting() == Nic::PROXY) {
+    if (nic.fence() != Nic::NOTHING || rules.orders_all()) return;
+    throw emu::ConfigError(
+        where, "device.nic.fence", "NOTHING",
+        "DESTINATION or ENDPOINT: fabric.scale_out_rules do not order all puts of a queue pair");
+  }
   if (nic.put_signal() == Nic::FENCE) {
     throw emu::ConfigError(where, "device.nic.put_signal", "FENCE",
                            "QUEUE_PAIR or FENCE_FLAG: there is no proxy (device.nic.posting)");

@@ -10,7 +10,7 @@ NetworkInterface::NetworkInterface(emu::Engine& engine, StorePort& port, const C
       port_(port),
       costs_(*costs.nic),
       node_(node),
-      pairs_per_peer_(costs.queue_pairs),
+      pairs_per_peer_(costs_.queue_pairs),
       pairs_(std::size_t{ranks} * pairs_per_peer_) {}
 
 void NetworkInterface::post(const Request& request, emu::Time at) {

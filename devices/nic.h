@@ -29,7 +29,7 @@ class NetworkInterface {
     bool fenced;         // begun when all earlier ones of its queue pair are acknowledged
   };
 
-  /// The number of queue pair `queue` (modulo device.queue_pairs) to `rank`.
+  /// The number of queue pair `queue` (modulo NicCosts::queue_pairs) to `rank`.
   std::uint32_t pair_to(std::uint32_t rank, std::uint32_t queue) const {
     return rank * pairs_per_peer_ + queue % pairs_per_peer_;
   }

@@ -14,8 +14,13 @@ using fabric::PacketKind;
 
 namespace {
 
-std::uint32_t channels_of(const fabric::PathRules& rules, const Costs& costs) {
-  switch (rules.order_scope) {
+// Queue pairs to a peer in the scale-up network, or of a NIC.
+std::uint32_t queue_pairs(const Costs& costs, bool scale_out) {
+  return scale_out && costs.nic ? costs.nic->queue_pairs : costs.queue_pairs;
+}
+
+std::uint32_t channels_of(const fabric::Network& network, const Costs& costs, bool scale_out) {
+  switch (network.rules(scale_out).order_scope) {
     case Fabric::NONE:
       return 0;
     case Fabric::DEVICE_PAIR:
@@ -23,7 +28,7 @@ std::uint32_t channels_of(const fabric::PathRules& rules, const Costs& costs) {
     case Fabric::CORE_PAIR:
       return costs.cores;
     case Fabric::QUEUE_PAIR:
-      return costs.queue_pairs;
+      return queue_pairs(costs, scale_out);
   }
   return 0;
 }
@@ -31,18 +36,17 @@ std::uint32_t channels_of(const fabric::PathRules& rules, const Costs& costs) {
 }  // namespace
 
 std::uint32_t StorePort::channels(const fabric::Network& network, const Costs& costs) {
-  const std::uint32_t up = channels_of(network.rules(false), costs);
+  const std::uint32_t up = channels_of(network, costs, false);
   if (network.topology().scale_up_domain.empty()) return up;
-  return std::max(up, channels_of(network.rules(true), costs));
+  return std::max(up, channels_of(network, costs, true));
 }
 
-std::uint16_t StorePort::channel_of(const StoreRequest& request,
-                                    const fabric::PathRules& rules) const {
-  switch (rules.order_scope) {
+std::uint16_t StorePort::channel_of(const StoreRequest& request, bool scale_out) const {
+  switch (network_.rules(scale_out).order_scope) {
     case Fabric::CORE_PAIR:
       return static_cast<std::uint16_t>(request.core);
     case Fabric::QUEUE_PAIR:
-      return static_cast<std::uint16_t>(request.queue % costs_.queue_pairs);
+      return static_cast<std::uint16_t>(request.queue % queue_pairs(costs_, scale_out));
     case Fabric::NONE:
     case Fabric::DEVICE_PAIR:
       break;
@@ -112,10 +116,9 @@ std::uint32_t StorePort::prepare_put(const StoreRequest& request) {
   head.scale_out = network_.is_scale_out(node_, request.destination);
   head.tells = request.tells;
   head.by_proxy = request.by_proxy;
-  const fabric::PathRules& rules = network_.rules(head.scale_out);
-  if (rules.order_scope != Fabric::NONE) {
+  if (network_.rules(head.scale_out).order_scope != Fabric::NONE) {
     head.ordered = true;
-    head.channel = channel_of(request, rules);
+    head.channel = channel_of(request, head.scale_out);
     head.sequence = sequences_[std::size_t{request.destination_rank} * channels_ + head.channel]++;
   } else {
     head.sequence = unordered_sequence_++;

@@ -135,7 +135,7 @@ class StorePort {
 
   std::uint32_t acquire();
   std::uint32_t prepare_put(const StoreRequest& request);
-  std::uint16_t channel_of(const StoreRequest& request, const fabric::PathRules& rules) const;
+  std::uint16_t channel_of(const StoreRequest& request, bool scale_out) const;
   emu::Time packet_time(const Put& put, std::uint32_t bytes) const;
   bool is_unlimited(const Put& put) const;
   std::uint32_t next_packet_bytes(const Put& put) const;

@@ -293,7 +293,7 @@ std::string QuietOperation::describe(const Core& core) const {
 bool GetOperation::begin(Core& core) {
   if (bytes_ == 0) throw emu::InvariantError("a get of no bytes");
   issued_ = core.now();
-  core.device().count_get(bytes_);
+  core.device().count_get(rank_, bytes_);
   core.timeline().append(Category::kIssue, core.now() + core.costs().issue);
   core.resume_at(core.now() + core.costs().issue);
   return true;

@@ -257,28 +257,19 @@ TEST(Proxy, ThreadsShareTheWorkByQueuePair) {
 // What a fence costs is the completion of the slowest put in its scope, and everything behind it in
 // the ring waits.
 TEST(Proxy, AFenceTakesUntilTheSlowestPutInItsScopeIsAcknowledged) {
-  struct Case {
-    const char* fence;
-    emu::Time waits;
-  };
   // To device 1 little, to device 2 a lot; the put with its signal goes to device 1.
   const emu::Time little = wire(4096) + 2 * kWay;
-  const emu::Time much = wire(4096) + wire(409'600) + 2 * kWay;
-  for (const Case& each : {Case{"DESTINATION", little + wire(409'600)}, Case{"ENDPOINT", much}}) {
-    Rig rig(machine_of(text_of(
-                kUnordered, std::string("posting: PROXY put_signal: FENCE fence: ") + each.fence)),
-            3);
+  for (const std::string fence : {"DESTINATION", "ENDPOINT"}) {
+    Rig rig(machine_of(text_of(kUnordered, "posting: PROXY put_signal: FENCE fence: " + fence)), 3);
     emu::Time seen = 0;
     rig.run(0,
             [](Core& core) -> emu::Task { co_await core.put_signal(1, 4096, 4096, 4096, 0, 1); });
     rig.run(1, sees(0, 1, seen));
     EXPECT_EQ(rig.go(), "");
-    EXPECT_EQ(seen, little + kWay + wire(4)) << each.fence;
+    EXPECT_EQ(seen, little + kWay + wire(4)) << fence;
   }
-  for (const Case& each : {Case{"DESTINATION", little}, Case{"ENDPOINT", much}}) {
-    Rig rig(machine_of(text_of(
-                kUnordered, std::string("posting: PROXY put_signal: FENCE fence: ") + each.fence)),
-            3);
+  for (const std::string fence : {"DESTINATION", "ENDPOINT"}) {
+    Rig rig(machine_of(text_of(kUnordered, "posting: PROXY put_signal: FENCE fence: " + fence)), 3);
     emu::Time seen = 0;
     rig.run(0, [](Core& core) -> emu::Task {
       co_await core.put_signal(1, 4096, 4096, 4096, 64, 1);  // posted first,
@@ -290,7 +281,7 @@ TEST(Proxy, AFenceTakesUntilTheSlowestPutInItsScopeIsAcknowledged) {
     // The first fence; then all at once: the signal, a lot, and a put behind it on the NIC's link.
     const emu::Time first = little;
     const emu::Time second = first + wire(4) + wire(409'600) + wire(4096) + 2 * kWay;
-    EXPECT_EQ(seen, second + kWay + wire(4)) << each.fence;
+    EXPECT_EQ(seen, second + kWay + wire(4)) << fence;
     EXPECT_EQ(rig.device(0).counters().proxy_fences, 2u);
     EXPECT_EQ(rig.device(0).counters().proxy_fence_waits, 2u);
     EXPECT_EQ(rig.device(0).counters().proxy_fence_ps, second);
@@ -372,15 +363,62 @@ TEST(Proxy, ASignalThroughThePeersProxyWaitsForItsTurnThere) {
   EXPECT_EQ(seen, 50'000'000 + 150'000);  // behind what was in the ring before it
 }
 
-TEST(Proxy, AHangNamesTheRequestsBehindAFence) {
-  // The other device's NIC never begins what a full window holds: nothing acknowledges it.
-  Rig rig(machine_of(text_of(kUnordered, "posting: PROXY put_signal: FENCE fence: ENDPOINT")), 2);
-  rig.run(0, [](Core& core) -> emu::Task {
-    co_await core.put_signal(1, 4096, 4096, 4096, 0, 1);
-    const Predicate is = word_equals(7);
-    co_await core.wait_until(word_at(0), is, nobody);
-  });
-  EXPECT_THAT(rig.go(), HasSubstr("device 0 core 0"));
+TEST(Proxy, AHangNamesTheFenceAndWhatWaitsBehindIt) {
+  const Machine slow =
+      machine_of(text_of(kUnordered, "posting: PROXY put_signal: FENCE fence: ENDPOINT"));
+  const emu::ProcessGroup alone;
+  ClusterOptions options;
+  options.ranks = 2;
+  options.memory_bytes = 1 << 20;
+  options.limit = kWay;  // its acknowledgement takes twice that
+  Cluster cluster(alone, nullptr, slow, "test", options);
+  DeviceProcess& device = cluster.device(0);
+  const auto stream = [&device]() -> emu::Task {
+    auto kernel = device.kernel(0, 0, 1, [](Core& core) -> emu::Task {
+      co_await core.put_signal(1, 4096, 4096, 4096, 0, 1);
+      co_await core.quiet();
+    });
+    co_await kernel;
+  };
+  device.start_stream(stream(), 0);
+  const std::string report = cluster.run();
+  EXPECT_THAT(report,
+              HasSubstr("device 0 proxy thread 0 waits at a fence: 1 of its requests are not "
+                        "acknowledged, 1 wait behind it"));
+  EXPECT_THAT(report, HasSubstr("device 0 core 0"));
+}
+
+// One queue pair of the NIC orders what all cores post, whatever the device has.
+TEST(Nic, ItsQueuePairsAreItsOwn) {
+  for (const std::uint32_t pairs : {1U, 2U}) {
+    int early = 0;
+    for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+      const fabric::Adversary adversary{true, seed, emu::from_ns(20'000)};
+      Rig rig(machine_of(text_of("order_scope: QUEUE_PAIR ack_at: VISIBLE",
+                                 "queue_pairs: " + std::to_string(pairs))),
+              2, adversary);
+      rig.memory(0).store(4096, std::uint32_t{1});
+      rig.run(
+          0,
+          [](Core& core) -> emu::Task {
+            if (core.index() == 0) co_await core.put(1, 4096, 4096, 4096);
+            co_await core.barrier();
+            if (core.index() == 1) co_await core.store(1, 0, std::uint32_t{1});
+          },
+          2);
+      rig.run(1, [&early](Core& core) -> emu::Task {
+        const Predicate is = word_equals(1);
+        co_await core.wait_until(word_at(0), is, nobody);
+        early += core.load<std::uint32_t>(4096) != 1;
+      });
+      EXPECT_EQ(rig.go(), "");
+    }
+    if (pairs == 1) {
+      EXPECT_EQ(early, 0);
+    } else {
+      EXPECT_GT(early, 0);
+    }
+  }
 }
 
 // --- Order ---
@@ -396,7 +434,8 @@ TEST(NicOrder, ASignalIsNeverSeenBeforeItsData) {
       {kUnordered, "posting: PROXY put_signal: FENCE fence: ENDPOINT"},
       {kUnordered, "posting: PROXY put_signal: FENCE fence: DESTINATION"},
       {"order_scope: QUEUE_PAIR order_kind: SIGNALS ack_at: VISIBLE", ""},
-      {"order_scope: QUEUE_PAIR order_kind: SIGNALS ack_at: RECEIVED", "posting: PROXY proxies: 2"},
+      {"order_scope: QUEUE_PAIR order_kind: SIGNALS ack_at: RECEIVED",
+       "posting: PROXY proxies: 2 fence: ENDPOINT"},
   };
   for (const auto& [rules, nic] : presets) {
     for (std::uint64_t seed = 1; seed <= 150; ++seed) {
@@ -479,6 +518,7 @@ TEST(NicMachine, RefusesWhatNothingOrders) {
   EXPECT_THAT(said("order_scope: QUEUE_PAIR order_kind: FIRST_FRAGMENT", ""),
               HasSubstr("device.nic.put_signal"));
   EXPECT_THAT(said(kUnordered, "put_signal: FENCE"), HasSubstr("there is no proxy"));
+  EXPECT_THAT(said(kUnordered, "posting: PROXY put_signal: FENCE"), HasSubstr("device.nic.fence"));
   EXPECT_THAT(said(kOrdered, "signal_by: PEER_PROXY"), HasSubstr("there is no proxy"));
   EXPECT_THAT(said(kOrdered + " packet_bytes: 100", ""),
               HasSubstr("fabric.scale_out_rules.packet_bytes"));

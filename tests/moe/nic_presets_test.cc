@@ -44,6 +44,18 @@ RunConfig run_of(const Tested& tested, const std::string& preset) {
   return config;
 }
 
+// In how many of eight seeds of the adversary the run is caught.
+int times_caught(const Tested& tested, const std::string& preset) {
+  int caught = 0;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    RunConfig config = run_of(tested, preset);
+    config.seed = seed;
+    config.adversary = true;
+    caught += is_caught(config) ? 1 : 0;
+  }
+  return caught;
+}
+
 class NicPreset : public testing::TestWithParam<const char*> {};
 
 TEST_P(NicPreset, IsRightUnderTheAdversary) {
@@ -102,14 +114,7 @@ INSTANTIATE_TEST_SUITE_P(Presets, NicPreset, testing::ValuesIn(kPresets), [](con
 // signal goes out without a fence under adaptive routing (meta-pytorch/torchcomms#840).
 TEST(NicFaults, SignalsWithoutAFenceOvertakeTheirDataWhereNothingOrders) {
   const Tested bare{"put-signal", {{"algorithm.bytes", "20000"}, {"algorithm.ordering", "none"}}};
-  int caught = 0;
-  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-    RunConfig config = run_of(bare, "libfabric-proxy");
-    config.seed = seed;
-    config.adversary = true;
-    caught += is_caught(config) ? 1 : 0;
-  }
-  EXPECT_GE(caught, 7);
+  EXPECT_GE(times_caught(bare, "libfabric-proxy"), 7);
   RunConfig config = run_of(bare, "libfabric-proxy");
   config.check = true;
   EXPECT_FALSE(run_alone(config).result.check().findings().empty());
@@ -126,14 +131,7 @@ TEST(NicFaults, AcknowledgementsOfWhatIsReceivedOrderNothingForOtherCores) {
   const RunOutcome outcome = run_alone(config);
   EXPECT_FALSE(outcome.result.check().findings().empty());
   EXPECT_THAT(outcome.result.notes(), Contains(HasSubstr("relies on acknowledgements")));
-  int caught = 0;
-  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-    RunConfig adverse = run_of(fences, "ibgda");
-    adverse.seed = seed;
-    adverse.adversary = true;
-    caught += is_caught(adverse) ? 1 : 0;
-  }
-  EXPECT_GE(caught, 1);
+  EXPECT_GE(times_caught(fences, "ibgda"), 1);
 }
 
 // --- What the machines refuse ---
