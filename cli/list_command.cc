@@ -11,6 +11,7 @@
 #include "devices/machine.h"
 #include "emu/errors.h"
 #include "emu/near_match.h"
+#include "emu/text_config.h"
 #include "moe/algorithm.h"
 #include "moe/suite.h"
 #include "moe/workload.h"
@@ -23,6 +24,14 @@ void list_topologies() {
   for (const std::string& name : data_names("topologies")) {
     const std::string file = find_data_file("topologies", name, "list");
     fmt::print("{:<20} {}\n", name, devices::load_machine(file, {}).description());
+  }
+}
+
+void list_nics() {
+  for (const std::string& name : data_names("topologies/nics")) {
+    devices::NicPreset preset;
+    emu::load_text_file(find_data_file("topologies/nics", name, "list"), preset);
+    fmt::print("{:<20} {}\n", name, preset.description());
   }
 }
 
@@ -63,23 +72,24 @@ void list_algorithms() {
 
 Command add_list(CLI::App& app) {
   CLI::App* command =
-      app.add_subcommand("list", "list topologies, workloads, algorithms, suites or ranges");
+      app.add_subcommand("list", "list topologies, nics, workloads, algorithms, suites or ranges");
   auto what = std::make_shared<std::string>();
-  command->add_option("what", *what, "topologies, workloads, algorithms, suites or ranges")
+  command->add_option("what", *what, "topologies, nics, workloads, algorithms, suites or ranges")
       ->required();
   auto plugins = std::make_shared<std::vector<std::string>>();
   add_plugin_option(*command, *plugins);
   return [what, plugins](const emu::ProcessGroup& processes) {
-    const std::vector<std::string> known = {"topologies", "workloads", "algorithms", "suites",
-                                            "ranges"};
+    const std::vector<std::string> known = {"topologies", "nics",   "workloads",
+                                            "algorithms", "suites", "ranges"};
     if (std::find(known.begin(), known.end(), *what) == known.end()) {
-      throw emu::ConfigError(
-          "orrery list", "", *what,
-          "topologies, workloads, algorithms, suites or ranges" + emu::did_you_mean(*what, known));
+      throw emu::ConfigError("orrery list", "", *what,
+                             "topologies, nics, workloads, algorithms, suites or ranges" +
+                                 emu::did_you_mean(*what, known));
     }
     load_plugins(processes, *plugins);
     if (processes.rank() != 0) return kOk;
     if (*what == "topologies") list_topologies();
+    if (*what == "nics") list_nics();
     if (*what == "workloads") list_workloads();
     if (*what == "algorithms") list_algorithms();
     if (*what == "suites") list_suites();

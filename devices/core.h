@@ -67,6 +67,14 @@ class Core {
                                  std::uint32_t bytes, fabric::Address signal, std::uint32_t value) {
     return Await<PutOperation>(*this, rank, Piece{to, from, bytes}, signal, value);
   }
+  /// The same of several pieces as one put, with a word of 8 bytes. `pieces` lives until co_await
+  /// returns.
+  Await<PutOperation> put_signal(std::uint32_t rank, std::span<const Piece> pieces,
+                                 fabric::Address signal, std::uint64_t value) {
+    Await<PutOperation> operation(*this, rank, pieces);
+    operation.tell_by(signal, value);
+    return operation;
+  }
   /// Several pieces as one put: one issue, one acknowledgement. `pieces` lives until co_await
   /// returns.
   Await<PutOperation> put(std::uint32_t rank, std::span<const Piece> pieces) {

@@ -26,6 +26,8 @@ struct NicCosts {
         queue_depth(nic.queue_depth()),
         window(nic.window()),
         atomic(emu::from_ns(nic.atomic_ns())),
+        atomic_gap(emu::from_ns(nic.atomic_gap_ns())),
+        acknowledge(emu::from_ns(nic.acknowledge_ns())),
         completion(emu::from_ns(nic.completion_ns())),
         put_signal(nic.put_signal()),
         signal_by_peer(nic.signal_by() == Nic::PEER_PROXY),
@@ -46,6 +48,8 @@ struct NicCosts {
   std::uint32_t queue_depth;
   std::uint32_t window;
   emu::Time atomic;
+  emu::Time atomic_gap;
+  emu::Time acknowledge;
   emu::Time completion;
   Nic::PutSignal put_signal;
   bool signal_by_peer;

@@ -77,6 +77,9 @@ void DeviceProcess::handle(const emu::Event& event) {
     case kAtomicKind:
       visibility_.deliver(event.as<fabric::Packet>());
       break;
+    case kAcknowledgeKind:
+      send_acknowledgement(event.as<fabric::Packet>());
+      break;
     case NetworkInterface::kReadyKind:
       nic_->ready(event.as<std::uint32_t>(), event.time);
       break;
@@ -311,11 +314,11 @@ void DeviceProcess::fence_by_proxy(std::uint32_t queue, std::uint32_t rank, emu:
 }
 
 void DeviceProcess::deliver(const fabric::Packet& packet, emu::Time now) {
-  const bool by_nic =
-      packet.scale_out && packet.kind == fabric::PacketKind::kAtomicAdd && nic_ != nullptr;
-  if (by_nic && costs_.nic->atomic > 0) {
-    shard_.schedule(node_, node_, now + costs_.nic->atomic, kAtomicKind).as<fabric::Packet>() =
-        packet;
+  const bool by_nic = packet.scale_out && packet.tells && !packet.by_proxy && nic_ != nullptr;
+  if (by_nic && costs_.nic->atomic + costs_.nic->atomic_gap > 0) {
+    atomics_free_ = std::max(now, atomics_free_) + costs_.nic->atomic_gap;
+    shard_.schedule(node_, node_, atomics_free_ + costs_.nic->atomic, kAtomicKind)
+        .as<fabric::Packet>() = packet;
   } else {
     visibility_.deliver(packet);
   }
@@ -439,6 +442,15 @@ void DeviceProcess::check_claims(const fabric::Packet& packet, fabric::Address a
 
 void DeviceProcess::on_acknowledge(const fabric::Packet& packet) {
   if (packet.kind == fabric::PacketKind::kGetReply) return;
+  if (packet.scale_out && nic_ != nullptr && costs_.nic->acknowledge > 0) {
+    shard_.schedule(node_, node_, shard_.now() + costs_.nic->acknowledge, kAcknowledgeKind)
+        .as<fabric::Packet>() = packet;
+  } else {
+    send_acknowledgement(packet);
+  }
+}
+
+void DeviceProcess::send_acknowledgement(const fabric::Packet& packet) {
   const std::uint32_t ack_bytes = rules(packet.scale_out).ack_bytes;
   if (ack_bytes > 0) {
     port_.send_acknowledgement(packet, ack_bytes, shard_.now());

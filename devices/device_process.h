@@ -48,6 +48,7 @@ class DeviceProcess final : public emu::LogicalProcess,
   static constexpr std::uint32_t kResumeKind = fabric::kFirstDeviceKind + 1;
   static constexpr std::uint32_t kStreamKind = fabric::kFirstDeviceKind + 2;
   static constexpr std::uint32_t kAtomicKind = fabric::kFirstDeviceKind + 5;
+  static constexpr std::uint32_t kAcknowledgeKind = fabric::kFirstDeviceKind + 6;
 
   /// `ports`: the node of every rank; `rank`: this device's.
   DeviceProcess(emu::Engine& engine, fabric::Network& network, const Costs& costs,
@@ -227,6 +228,7 @@ class DeviceProcess final : public emu::LogicalProcess,
                   std::uint32_t bytes) override;
   void on_complete(const fabric::Packet& packet) override;
   void on_acknowledge(const fabric::Packet& packet) override;
+  void send_acknowledgement(const fabric::Packet& packet);
   void on_message(const fabric::Packet& packet) override;
   void applied(const fabric::Packet& packet) override;
   void deliver(const fabric::Packet& packet, emu::Time now);
@@ -266,6 +268,7 @@ class DeviceProcess final : public emu::LogicalProcess,
   std::deque<WaitingForRoom> waiting_for_room_;
   std::vector<Core> cores_;
   Counters counters_;
+  emu::Time atomics_free_ = 0;  // when the NIC may carry out the next one
   emu::Time hbm_free_ = 0;
 
   std::vector<Watch> watches_;

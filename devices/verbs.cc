@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "devices/core.h"
 #include "devices/cost.h"
@@ -147,9 +148,13 @@ bool PutOperation::store(Core& core) {
   }
   core.count_outstanding();
   StoreRequest request = request_of(core);
-  const std::array<Piece, 2> with_signal = {piece_, signal_piece_};
-  request.pieces =
-      pieces_.empty() ? std::span<const Piece>(with_signal.data(), signal_ ? 2 : 1) : pieces_;
+  std::vector<Piece> with_signal;
+  request.pieces = data();
+  if (signal_) {
+    with_signal.assign(data().begin(), data().end());
+    with_signal.push_back(signal_piece_);
+    request.pieces = with_signal;
+  }
   request.signal = signal_;
   request.immediate = {immediate_.data(), immediate_bytes_};
   handle_ = device.port().submit(request, core.now() + takes);
@@ -165,7 +170,7 @@ bool PutOperation::post(Core& core) {
   const emu::Time at = core.now() + costs.post;
   if (fenced_) core.note_fence();
   StoreRequest request = request_of(core);
-  request.pieces = pieces_.empty() ? std::span<const Piece>(&piece_, 1) : pieces_;
+  request.pieces = data();
   if (!signal_) request.immediate = {immediate_.data(), immediate_bytes_};
   core.count_posted();
   handle_ = device.post(request, fenced_, at);

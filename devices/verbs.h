@@ -86,6 +86,13 @@ class PutOperation : public Operation {
         signal_piece_{signal, 0, sizeof(value)} {
     std::memcpy(immediate_.data(), &value, sizeof(value));
   }
+  /// Its own signal, of 8 bytes.
+  void tell_by(fabric::Address signal, std::uint64_t value) {
+    signal_ = true;
+    immediate_bytes_ = sizeof(value);
+    signal_piece_ = {signal, 0, sizeof(value)};
+    std::memcpy(immediate_.data(), &value, sizeof(value));
+  }
   /// A signal of earlier puts.
   void make_signal(bool fenced) {
     tells_ = true;
@@ -104,6 +111,9 @@ class PutOperation : public Operation {
   bool start(Core& core);
   bool store(Core& core);
   bool post(Core& core);
+  std::span<const Piece> data() const {
+    return pieces_.empty() ? std::span<const Piece>(&piece_, 1) : pieces_;
+  }
   StoreRequest request_of(Core& core) const;
   static std::uint64_t bytes_of(std::span<const Piece> pieces);
   void note_put(Core& core, std::span<const Piece> pieces, const PutHandle& handle,

@@ -15,14 +15,16 @@ Network::Network(emu::Engine& engine, const Topology& topology, const Routing& r
       fabric_(fabric),
       self_latency_(emu::from_ns(fabric.self_latency_ns())),
       rules_{path_rules(fabric, false), path_rules(fabric, true)},
-      uses_(topology.links.size()) {}
+      uses_(topology.links.size()),
+      detours_(topology, uses_) {}
 
 void Network::forward(NodeId node, emu::Time head, const Packet& packet) {
-  const auto [id, choice] = routing_.next_step(node, packet.destination, packet.choice);
-  if (id == kNoLink) {
+  const auto [shortest, choice] = routing_.next_step(node, packet.destination, packet.choice);
+  if (shortest == kNoLink) {
     throw emu::InvariantError("no path from " + topology_.names[node] + " to " +
                               topology_.names[packet.destination]);
   }
+  const LinkId id = packet.detoured ? shortest : detours_.better_than(shortest, head);
   const Link& link = topology_.links[id];
   LinkUse& use = uses_[id];
   const std::uint32_t wire_bytes = packet.bytes + rules(packet.scale_out).header_bytes;
@@ -59,6 +61,7 @@ void Network::forward(NodeId node, emu::Time head, const Packet& packet) {
   Packet& next = event.as<Packet>();
   next = packet;
   next.choice = choice;
+  next.detoured = packet.detoured || id != shortest;
   next.tail_lag = tail - start;
   next.journey.queueing[link.link_class] += queued;
   next.journey.latency += link.latency;

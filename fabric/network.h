@@ -7,6 +7,7 @@
 
 #include "emu/engine.h"
 #include "fabric/causal_log.h"
+#include "fabric/detours.h"
 #include "fabric/packet.h"
 #include "fabric/routing.h"
 #include "fabric/rules.h"
@@ -71,6 +72,7 @@ class Network {
   const emu::Time self_latency_;
   const PathRules rules_[2];  // scale-up, scale-out
   std::vector<LinkUse> uses_;
+  const Detours detours_;
   CausalLog* log_ = nullptr;
 };
 

@@ -60,6 +60,7 @@ struct Packet {
   bool scale_out : 1 = false;   // between scale-up domains
   bool by_proxy : 1 = false;    // written by a proxy of the destination
   bool tells : 1 = false;       // with order_kind SIGNALS: visible after all earlier puts
+  bool detoured : 1 = false;    // it has left its shortest path once
   std::uint16_t epoch = 0;      // fences and quiets of the core so far that waited
   std::uint32_t choice = 0;     // among equal paths
   std::uint32_t in_buffer = 0;  // where the bytes begin in the payload's buffer

@@ -50,6 +50,9 @@ struct Topology {
   // The class of the scale-up network's links, which carry all that stays in a domain and nothing
   // else; kMaxLinkClasses: no two networks, every link is for all.
   std::size_t scale_up_class = kMaxLinkClasses;
+  // The class of links over which packets may go round a queue (fabric/detours.h); kMaxLinkClasses:
+  // all keep to shortest paths.
+  std::size_t detour_class = kMaxLinkClasses;
   // By link class: how many links of a path one counts for when routing looks for the shortest. The
   // last link of a path counts for one.
   std::array<std::uint8_t, kMaxLinkClasses> class_length{1, 1, 1, 1};

@@ -7,10 +7,10 @@ namespace orrery::moe {
 using devices::Core;
 
 namespace {
-// Vector passes, as of the kernels of cann-bsp: cast with a scale (widen, abs, reduce max, scale,
-// narrow twice); weighted sum (widen, multiply, add).
+// Vector passes: cast with a scale (widen, abs, reduce max, scale, narrow twice); weighted sum on
+// a GPU (widen, multiply and add at once).
 constexpr int kCastPasses = 6;
-constexpr int kAccumulatePasses = 3;
+constexpr int kAccumulatePasses = 2;
 }  // namespace
 
 std::uint64_t MessageLayer::touched_bytes(std::uint32_t device) const {
@@ -49,11 +49,9 @@ emu::Task MessageLayer::take_message(Core& core, fabric::Address from, std::uint
 }
 
 emu::Task MessageLayer::add_rows(Core& core, std::uint32_t token, std::vector<WeightedRow> rows) {
-  for (const WeightedRow& each : rows) {
-    co_await core.stream(output_row_bytes());
-    core.accept(each.row, output_row_bytes());
-    co_await core.compute(kAccumulatePasses * core.costs().vector(problem_.hidden()));
-  }
+  if (!rows.empty()) co_await core.stream(rows.size() * output_row_bytes());
+  for (const WeightedRow& each : rows) core.accept(each.row, output_row_bytes());
+  co_await core.compute(rows.size() * kAccumulatePasses * core.costs().vector(problem_.hidden()));
   weighted_sum(core, token, rows);
   for (const WeightedRow& each : rows) core.discard(each.row, row_stride());
   co_await core.compute(core.costs().vector(problem_.hidden()));

@@ -40,8 +40,8 @@ class MessageLayer : public MoeLayer {
   /// keeps its tag and scale.
   emu::Task take_message(devices::Core& core, fabric::Address from, std::uint64_t row);
 
-  /// Reads complete rows of a token, adds them in this order, writes the token's combined row; all
-  /// with the time that takes. The rows are given up.
+  /// Reads complete rows of a token, all of them at once, adds them in this order, writes the
+  /// token's combined row; with the time that takes. The rows are given up.
   emu::Task add_rows(devices::Core& core, std::uint32_t token, std::vector<WeightedRow> rows);
 
  private:

@@ -115,6 +115,7 @@ Topology build_dragonfly(const Dragonfly& dragonfly, const std::string& where) {
   topology.devices_forward = false;
   for (std::size_t i = 0; i < topology.link_classes.size(); ++i) {
     if (topology.link_classes[i] == "global") topology.class_length[i] = kGlobalLength;
+    if (topology.link_classes[i] == "local" && dragonfly.adaptive()) topology.detour_class = i;
   }
   scale_up.mark(topology);
   return topology;

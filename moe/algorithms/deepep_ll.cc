@@ -91,7 +91,8 @@ class DeepEpLl final : public MessageLayer, private DeepEpLlBuffers {
     co_await core.wait_until(flag, ready, writer);
   }
 
-  // Between sending and receiving: all cores meet, as one kernel or as the end of a first one.
+  // Between sending and receiving a dispatch all cores meet, as one kernel or as the end of a first
+  // one.
   emu::Task second_phase(Core& core) {
     if (hook_) {
       co_await core.next_kernel();
@@ -229,8 +230,9 @@ class DeepEpLl final : public MessageLayer, private DeepEpLlBuffers {
     const std::uint32_t set = next_set(core);
     if (core.index() == 0) co_await clean_next(core, set ^ 1);
     co_await send_outputs(core, set);
-    co_await second_phase(core);
+    if (hook_) co_await core.next_kernel();
     co_await wait_flags(core, set);
+    if (core.index() == 0) core.write(cleaned(), std::uint32_t{0});
     co_await reduce(core, iteration, set);
   }
 

@@ -217,11 +217,16 @@ emu::Task Flashmoe::flush(Core& core, Outgoing& out) {
 
 // One put of several rows. Sources of earlier ones that have left are given up on the way.
 emu::Task Flashmoe::put(Core& core, std::uint32_t device, std::vector<devices::Piece> pieces,
-                        Outgoing& out) {
+                        Outgoing& out, const Signal* signal) {
   while (!out.puts.empty() && core.has_left(out.puts.front().handle)) give_up(core, out);
   out.puts.push_back({{}, std::move(pieces)});
   Outgoing::Put& put = out.puts.back();
-  put.handle = co_await core.put(device, std::span<const devices::Piece>(put.pieces));
+  const std::span<const devices::Piece> all(put.pieces);
+  if (signal != nullptr) {
+    put.handle = co_await core.put_signal(device, all, signal->to, signal->value);
+  } else {
+    put.handle = co_await core.put(device, all);
+  }
 }
 
 emu::Task Flashmoe::give_up_sources(Core& core, Outgoing& out) {

@@ -125,7 +125,8 @@ class Flashmoe final : public FusedLayer {
   emu::Task send_packets(Core& core, std::uint32_t iteration, Outgoing& out);
   void list_rows(Core& core, std::uint32_t iteration);
   emu::Task send_parcel(Core& core, std::uint32_t iteration, std::uint32_t n, Outgoing& out);
-  emu::Task put_parcel(Core& core, std::uint32_t iteration, const Parcel& parcel, Outgoing& out);
+  emu::Task put_parcel(Core& core, std::uint32_t iteration, const Parcel& parcel, Outgoing& out,
+                       const Signal* signal = nullptr);
   emu::Task put_all_first(Core& core, std::uint32_t iteration, Outgoing& out);
   Signal parcel_signal(Core& core, std::uint32_t iteration, const Parcel& parcel) const;
   bool drops(const Core& core, std::uint32_t n) const;
@@ -137,8 +138,14 @@ class Flashmoe final : public FusedLayer {
   emu::Task order(Core& core, bool near, bool back);
   emu::Task tell(Core& core, const Signal& signal);
   emu::Task flush(Core& core, Outgoing& out);
-  emu::Task put(Core& core, std::uint32_t device, std::vector<devices::Piece> pieces,
-                Outgoing& out);
+  /// Whether the signal goes with its put.
+  bool is_one_request(Core& core, std::uint32_t device, bool back) const {
+    return signaling_ == Signaling::kCoupled && !is_near(core.rank(), device) &&
+           !skips_fences(back) && moe::is_one_request(core, device, ordering_);
+  }
+  /// With `signal` if it goes with it.
+  emu::Task put(Core& core, std::uint32_t device, std::vector<devices::Piece> pieces, Outgoing& out,
+                const Signal* signal = nullptr);
   emu::Task give_up_sources(Core& core, Outgoing& out);
   void give_up(Core& core, Outgoing& out) const;
 
@@ -148,7 +155,7 @@ class Flashmoe final : public FusedLayer {
   emu::Task send_back(Core& core, std::uint32_t iteration, std::uint32_t unit, std::uint32_t block,
                       Outgoing& out);
   emu::Task put_block(Core& core, std::uint32_t iteration, std::uint32_t unit, std::uint32_t block,
-                      Outgoing& out);
+                      Outgoing& out, const Signal* signal = nullptr);
   Signal block_signal(Core& core, std::uint32_t iteration, std::uint32_t unit,
                       std::uint32_t block) const;
   emu::Task add_block(Core& core, const Note& task);

@@ -85,8 +85,13 @@ emu::Task Flashmoe::send_parcel(Core& core, std::uint32_t iteration, std::uint32
     co_await post(core, 1 + sender_of(group), note(iteration, Note::kReady, n));
     co_return;
   }
+  const bool dropped = drops(core, n);
+  if (signal.behind_put && !dropped && is_one_request(core, to.device, false)) {
+    co_await put_parcel(core, iteration, to, out, &signal);
+    co_return;
+  }
   if (signal.behind_put && !self) co_await put_parcel(core, iteration, to, out);
-  if (drops(core, n)) co_return;
+  if (dropped) co_return;
   if (!near && signaling_ == Signaling::kReordered) {
     out.signals.push_back(signal);
     co_return;
@@ -97,7 +102,7 @@ emu::Task Flashmoe::send_parcel(Core& core, std::uint32_t iteration, std::uint32
 
 // The staged rows of a parcel as one put.
 emu::Task Flashmoe::put_parcel(Core& core, std::uint32_t iteration, const Parcel& parcel,
-                               Outgoing& out) {
+                               Outgoing& out, const Signal* signal) {
   const auto rows = core.load<std::uint32_t>(at_.list_rows(parcel.expert));
   const std::uint32_t unit = at_.unit(parcel.local, core.rank());
   std::vector<Piece> pieces;
@@ -105,7 +110,7 @@ emu::Task Flashmoe::put_parcel(Core& core, std::uint32_t iteration, const Parcel
     const Address from = at_.staged(core.load<std::uint32_t>(at_.list_entry(parcel.expert, row)));
     pieces.push_back({at_.dispatched(set(iteration), unit, row), from, payload_bytes()});
   }
-  co_await put(core, parcel.device, std::move(pieces), out);
+  co_await put(core, parcel.device, std::move(pieces), out, signal);
 }
 
 // Signals follow when the puts of all processors are issued.

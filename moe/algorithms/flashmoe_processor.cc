@@ -122,8 +122,12 @@ emu::Task Flashmoe::send_back(Core& core, std::uint32_t iteration, std::uint32_t
     co_await post(core, 1 + sender_of(group), note(iteration, Note::kFinished, unit, block));
     co_return;
   }
-  if (!self) co_await put_block(core, iteration, unit, block, out);
   const Signal signal = block_signal(core, iteration, unit, block);
+  if (is_one_request(core, owner, true)) {
+    co_await put_block(core, iteration, unit, block, out, &signal);
+    co_return;
+  }
+  if (!self) co_await put_block(core, iteration, unit, block, out);
   if (!near && signaling_ == Signaling::kReordered) {
     out.signals.push_back(signal);
     co_return;
@@ -134,7 +138,7 @@ emu::Task Flashmoe::send_back(Core& core, std::uint32_t iteration, std::uint32_t
 
 // The outputs of a block as one put.
 emu::Task Flashmoe::put_block(Core& core, std::uint32_t iteration, std::uint32_t unit,
-                              std::uint32_t block, Outgoing& out) {
+                              std::uint32_t block, Outgoing& out, const Signal* signal) {
   const std::uint32_t expert = problem_.placement.begin(core.rank()) + at_.local_of(unit);
   const std::uint32_t first = block * block_rows_;
   const std::uint32_t rows = rows_in(rows_of_unit(core, iteration, unit), block);
@@ -142,7 +146,7 @@ emu::Task Flashmoe::put_block(Core& core, std::uint32_t iteration, std::uint32_t
   for (std::uint32_t row = first; row < first + rows; ++row) {
     pieces.push_back({at_.returned(expert, row), at_.output(unit, row), output_row_bytes()});
   }
-  co_await put(core, at_.source_of(unit), std::move(pieces), out);
+  co_await put(core, at_.source_of(unit), std::move(pieces), out, signal);
 }
 
 emu::Task Flashmoe::add_block(Core& core, const Note& task) {

@@ -98,6 +98,12 @@ class PutSignal final : public Algorithm {
     return emu::combine64(problem_.seed, number);
   }
   bool skips_fences() const { return sabotage_ == "skip-fence"; }
+  bool drops(const Core& core, const Transfer& transfer) const {
+    return sabotage_ == "drop-signal" && core.rank() == 0 && transfer.number == 0;
+  }
+  static std::uint64_t signal_value(const Transfer& transfer, std::uint32_t iteration) {
+    return (std::uint64_t{transfer.number} << 32) | (iteration + 1);
+  }
   std::vector<Transfer> transfers_of(const Core& core) const;
   std::vector<std::uint32_t> groups_of(const std::vector<Transfer>& mine) const;
   emu::Task fence(Core& core) {
@@ -188,15 +194,21 @@ emu::Task PutSignal::put(Core& core, std::uint32_t iteration) {
 }
 
 emu::Task PutSignal::tell(Core& core, const Transfer& transfer, std::uint32_t iteration) {
-  const bool drop = sabotage_ == "drop-signal" && core.rank() == 0 && transfer.number == 0;
-  if (drop) co_return;
-  const std::uint64_t value = (std::uint64_t{transfer.number} << 32) | (iteration + 1);
-  co_await signal(core, transfer.peer, flag(transfer.slot), value,
+  if (drops(core, transfer)) co_return;
+  co_await signal(core, transfer.peer, flag(transfer.slot), signal_value(transfer, iteration),
                   ordering_ == Ordering::kNicFence && !skips_fences());
 }
 
 emu::Task PutSignal::put_coupled(Core& core, std::uint32_t iteration) {
   for (const Transfer& transfer : transfers_of(core)) {
+    if (is_one_request(core, transfer.peer, ordering_) && !skips_fences() &&
+        !drops(core, transfer)) {
+      const devices::Piece piece{in(iteration, transfer.slot), out(transfer.number), bytes_};
+      const std::span<const devices::Piece> pieces(&piece, 1);
+      co_await core.put_signal(transfer.peer, pieces, flag(transfer.slot),
+                               signal_value(transfer, iteration));
+      continue;
+    }
     co_await core.give(transfer.peer, in(iteration, transfer.slot), out(transfer.number), bytes_);
     co_await fence(core);
     co_await tell(core, transfer, iteration);

@@ -1,5 +1,7 @@
 #include "moe/algorithms/signals.h"
 
+#include "devices/device_process.h"
+
 namespace orrery::moe {
 
 using devices::Core;
@@ -33,6 +35,10 @@ std::vector<OptionSpec> signal_options(bool with_none) {
        "proxy-fence",
        "what keeps a signal behind its puts: fences, a fence flag, or the fabric alone",
        {"proxy-fence", "nic-fence", "none"}}};
+}
+
+bool is_one_request(Core& core, std::uint32_t rank, Ordering ordering) {
+  return ordering == Ordering::kProxyFence && core.device().posts_to(rank);
 }
 
 emu::Task order_signals(Core& core, Ordering ordering) {

@@ -39,6 +39,11 @@ struct GroupSize {
 /// The options `signaling` (with `none` if asked for), `group` and `ordering`.
 std::vector<OptionSpec> signal_options(bool with_none);
 
+/// Whether a put to `rank` and a signal right behind it are one request, core.put_signal(), as with
+/// NVSHMEM's put_signal: where a NIC sends both and `ordering` is a fence. A proxy then has put,
+/// fence and signal in its ring with nothing of another core between them.
+bool is_one_request(devices::Core& core, std::uint32_t rank, Ordering ordering);
+
 /// Earlier puts of this core are visible before its later signals, if a fence is what it takes.
 emu::Task order_signals(devices::Core& core, Ordering ordering);
 

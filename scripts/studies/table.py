@@ -122,4 +122,5 @@ def main():
         print(f"\nleast {numbers[low]:.2f} ({place_of(low)}), largest {numbers[high]:.2f} ({place_of(high)})\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

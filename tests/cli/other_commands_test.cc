@@ -77,6 +77,7 @@ TEST(ListCommand, NamesEverythingThatIsShipped) {
   EXPECT_THAT(run_program("list workloads").out,
               HasSubstr("hidden 7168, 256 experts, top 8, 61 layers"));
   EXPECT_THAT(run_program("list suites").out, HasSubstr("ub-mesh"));
+  EXPECT_THAT(run_program("list nics").out, HasSubstr("ibgda                GPU-initiated"));
   EXPECT_THAT(run_program("list ranges").out, HasSubstr("assumed fields of cm384"));
   const Outcome algorithms = run_program("list algorithms");
   EXPECT_EQ(algorithms.code, 0);

@@ -116,7 +116,7 @@ TEST(ShippedRanges, AreSettingsOfTheirTopology) {
 // "poll_ns: 20  # assumed, 10 to 100" there is 10 and 100 here, and 20 between them.
 TEST(ShippedRanges, AreThoseThatTheTopologySays) {
   const std::regex assumed(R"re(\n  (\w+): ([0-9.]+) +# assumed, ([0-9.]+) to ([0-9.]+)[^0-9.])re");
-  for (const char* name : {"cm384"}) {
+  for (const char* name : {"cm384", "h100-ib", "h800-ib", "perlmutter"}) {
     const moe::AssumedRanges ranges =
         moe::load_ranges(shipped("ranges/" + std::string(name) + ".textproto"));
     const std::string text = text_of(shipped("topologies/" + std::string(name) + ".textproto"));

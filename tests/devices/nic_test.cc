@@ -162,6 +162,40 @@ TEST(Nic, AnAtomicTakesTheNicItsTime) {
   EXPECT_EQ(seen, kWay + wire(8) + 250'000);
 }
 
+TEST(Nic, AtomicsAndSignalsTakeTheirTurnAtTheNic) {
+  for (const bool signals : {false, true}) {
+    Rig rig(machine_of(text_of(kOrdered, "atomic_ns: 250 atomic_gap_ns: 40")), 2);
+    emu::Time seen = 0;
+    rig.run(0, [signals](Core& core) -> emu::Task {
+      for (std::uint64_t i = 1; i <= 20; ++i) {
+        if (signals) {
+          co_await core.signal(1, 0, i, false);
+        } else {
+          co_await core.atomic_add(1, 0, 1);
+        }
+      }
+    });
+    rig.run(1, sees(0, 20, seen));
+    EXPECT_EQ(rig.go(), "");
+    EXPECT_EQ(seen, kWay + wire(8) + 20 * 40'000 + 250'000) << signals;  // 40 ns > wire(8)
+  }
+}
+
+TEST(Nic, AnAcknowledgementComesWhenItsDestinationIsSureOfIt) {
+  Rig rig(machine_of(text_of(kOrdered, "acknowledge_ns: 700")), 2);
+  emu::Time quiet = 0;
+  emu::Time seen = 0;
+  rig.run(0, [&quiet](Core& core) -> emu::Task {
+    co_await core.store(1, 0, std::uint32_t{1});
+    co_await core.quiet();
+    quiet = core.now();
+  });
+  rig.run(1, sees(0, 1, seen));
+  EXPECT_EQ(rig.go(), "");
+  EXPECT_EQ(seen, kWay + wire(4));  // what is visible is so before
+  EXPECT_EQ(quiet, 2 * kWay + wire(4) + 700'000);
+}
+
 TEST(Nic, ASourceMayBeReusedWhenItsPutIsAcknowledged) {
   Rig rig(machine_of(text_of(kOrdered, "post_ns: 10")), 2);
   emu::Time reused = 0;

@@ -295,5 +295,48 @@ TEST(Network, SwitchChoices) {
   EXPECT_EQ(links, 4);
 }
 
+// Four switches that are all joined, two devices each: 0 and 1 on switch 8, 2 and 3 on switch 9.
+std::string group_of_switches(bool adaptive) {
+  return std::string(
+             "header_bytes: 0 dragonfly { groups: 1 switches_per_group: 4 nodes_per_group: 4 "
+             "devices_per_node: 2 nic_link { latency_ns: 1 gb_per_s: 8 } "
+             "local { latency_ns: 10 gb_per_s: 4 } adaptive: ") +
+         (adaptive ? "true }" : "false }");
+}
+
+TEST(Network, PacketsGoRoundAQueueWhereRoutingIsAdaptive) {
+  constexpr std::uint32_t kPackets = 60;
+  emu::Time ends[2] = {0, 0};
+  for (const bool adaptive : {false, true}) {
+    World world(group_of_switches(adaptive));
+    for (std::uint32_t i = 0; i < kPackets; ++i) {
+      world.send(0, 0, 2, 800, i);
+      world.send(0, 1, 3, 800, i);
+    }
+    world.engine.run();
+    std::size_t arrived = 0;
+    for (const NodeId device : {2, 3}) {
+      arrived += world.sinks[device].arrived.size();
+      for (const Arrived& each : world.sinks[device].arrived)
+        ends[adaptive ? 1 : 0] = std::max(ends[adaptive ? 1 : 0], each.time);
+    }
+    EXPECT_EQ(arrived, 2 * kPackets);
+    const std::uint64_t round = world.use(8, 10).packets + world.use(8, 11).packets;
+    EXPECT_EQ(round, world.use(10, 9).packets + world.use(11, 9).packets);
+    EXPECT_EQ(round + world.use(8, 9).packets, 2 * kPackets);
+    EXPECT_EQ(round > 0, adaptive);
+  }
+  // Three ways out of the switch carry what one did: 4 + 4 + 4 GB/s for 16, behind a head start.
+  EXPECT_LT(ends[1], ends[0] / 2);
+}
+
+TEST(Network, NoPacketGoesRoundWhatIsFree) {
+  World world(group_of_switches(true));
+  for (std::uint32_t i = 0; i < 20; ++i)
+    world.send(i * emu::from_ns(1000), 0, 2, 800, i);  // each has gone before the next comes
+  world.engine.run();
+  EXPECT_EQ(world.use(8, 9).packets, 20u);
+}
+
 }  // namespace
 }  // namespace orrery::fabric

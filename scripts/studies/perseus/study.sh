@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The Perseus studies: what signals cost where a proxy fences, and what is left of it when they are grouped.
-#   scripts/studies/perseus/study.sh [1…5] [a] [b]      all of them without a name
+#   scripts/studies/perseus/study.sh [1…7] [a] [b]      all of them without a name
 # Builds orrery if needed, sweeps, prints tables. Points are kept in build/studies/perseus (ORRERY_STUDIES replaces it):
 # stop it and start it again, finished points are not run twice. expectations.md was written before the first run.
 set -euo pipefail
@@ -11,7 +11,8 @@ orrery=${ORRERY:-$root/build/release/bin/orrery}
 [[ -n "${ORRERY:-}" ]] || { "$root/scripts/install-dependencies.sh" && "$root/scripts/build.sh" release orrery; } >&2
 mkdir -p "$out"
 
-micro=(--topology perlmutter --workload tiny --algorithm put-signal --align --payload control)
+# A transfer is a thread block's, so many cores have one each.
+micro=(--topology perlmutter --workload tiny --algorithm put-signal --set algorithm.cores=96 --align --payload control)
 layer=(--topology perlmutter --workload qwen3-30b-a3b --algorithm flashmoe --align --payload control)
 nodes=8,16,32,64 # devices: 2, 4, 8 and 16 nodes of 4
 
@@ -80,6 +81,36 @@ study_5() {
   table 5 --rows zipf_s --columns signaling --value layer.max --title "Layer, us"
 }
 
+# 6: whole layers of four models, each device with the same tokens: weak scaling. "decoupled" is all of Perseus: by
+# destination, behind its puts by a flag that the NIC obeys.
+models=qwen3-30b-a3b,gpt-oss-120b,deepseek-v3,llama-4-scout
+study_6() {
+  local common=(--topology perlmutter --algorithm flashmoe --align --payload control)
+  for tokens in 16 256; do
+    sweep "6-$tokens" "${common[@]}" --tokens "$tokens" --vary "workload=$models" --vary "devices=$nodes" \
+      --vary algorithm.signaling=coupled,reordered
+    sweep "6-$tokens-perseus" "${common[@]}" --tokens "$tokens" --vary "workload=$models" --vary "devices=$nodes" \
+      --set algorithm.ordering=nic-fence --vary algorithm.signaling=decoupled
+    for signaling in coupled reordered decoupled; do
+      table "6-$tokens" "6-$tokens-perseus" --rows workload --columns devices --where "signaling=$signaling" \
+        --value layer.max --title "Layer, $tokens tokens per device, us: $signaling"
+    done
+    table "6-$tokens" "6-$tokens-perseus" --rows workload --columns devices --value layer.max \
+      --ratio signaling=coupled/decoupled --title "coupled : Perseus, $tokens tokens"
+  done
+}
+
+# 7: the layer as alpha + beta * tokens.
+study_7() {
+  sweep 7 "${layer[@]}" --vary tokens=4,8,16,32,64,128,256,512,1024 --vary "devices=$nodes" \
+    --vary algorithm.signaling=coupled,reordered
+  sweep 7-perseus "${layer[@]}" --vary tokens=4,8,16,32,64,128,256,512,1024 --vary "devices=$nodes" \
+    --set algorithm.ordering=nic-fence --vary algorithm.signaling=decoupled
+  "$here/alpha_beta.py" "$out/7" "$out/7-perseus" --rows devices --columns signaling --title "Layer of Qwen3-30B"
+  table 7 7-perseus --rows tokens --columns devices --value layer.max --ratio signaling=coupled/decoupled \
+    --title "coupled : Perseus"
+}
+
 # a: is it the fences? Concurrency at a fixed topology, topology at fixed concurrency, the fence's scope at both fixed.
 study_a() {
   sweep a "${micro[@]}" --set algorithm.bytes=4096 --vary algorithm.concurrent=8,96 --vary devices=8,64 \
@@ -108,7 +139,7 @@ study_b() {
     --title "decoupled less than coupled, %, by the time between two requests"
 }
 
-for name in "${@:-1 2 3 4 5 a b}"; do
+for name in "${@:-1 2 3 4 5 6 7 a b}"; do
   for each in $name; do
     echo "## Study $each"
     "study_$each"
