@@ -85,12 +85,14 @@ struct CheckRecord {
 };
 static_assert(sizeof(CheckRecord) == 40 && std::is_trivially_copyable_v<CheckRecord>);
 
-/// Tells the puts of a source device apart: the channel that orders them, and the place in it.
+/// Tells the puts of a source device apart: the channel that orders them, and the place in it; and
+/// whether it is a signal or an atomic, which order_kind SIGNALS orders.
 inline std::uint64_t put_identity(const fabric::Packet& packet) {
-  return (std::uint64_t{packet.ordered} << 48) | (std::uint64_t{packet.channel} << 32) |
-         packet.sequence;
+  return (std::uint64_t{packet.tells} << 49) | (std::uint64_t{packet.ordered} << 48) |
+         (std::uint64_t{packet.channel} << 32) | packet.sequence;
 }
-constexpr bool is_ordered(std::uint64_t identity) { return (identity >> 48) != 0; }
+constexpr bool is_ordered(std::uint64_t identity) { return (identity >> 48 & 1) != 0; }
+constexpr bool tells(std::uint64_t identity) { return (identity >> 49) != 0; }
 constexpr std::uint32_t channel_of(std::uint64_t identity) {
   return static_cast<std::uint32_t>(identity >> 32) & 0xffff;
 }

@@ -100,6 +100,8 @@ OrderCheck check_order(Cluster& cluster) {
                         .first_fragment = up.order_kind == fabric::Fabric::FIRST_FRAGMENT,
                         .acknowledged_visible = up.ack_at == fabric::Fabric::VISIBLE,
                         .posted_acknowledged_visible = out.ack_at == fabric::Fabric::VISIBLE,
+                        .signals_alone = up.order_kind == fabric::Fabric::SIGNALS,
+                        .posted_signals_alone = out.order_kind == fabric::Fabric::SIGNALS,
                         .domains = domains});
   // By time, then rank (what reaches another device takes time), then as logged.
   using Next = std::tuple<emu::Time, std::uint32_t, std::size_t>;

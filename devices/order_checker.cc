@@ -18,6 +18,8 @@ OrderChecker::OrderChecker(const Rules& rules)
              .first_fragment = rules.first_fragment,
              .acknowledged_visible = rules.acknowledged_visible,
              .posted_acknowledged_visible = rules.posted_acknowledged_visible,
+             .signals_alone = rules.signals_alone,
+             .posted_signals_alone = rules.posted_signals_alone,
              .domains = rules.domains}),
       findings_(rules.cores) {
   const auto nothing = std::make_shared<std::vector<std::uint32_t>>(cores_.size(), 0);

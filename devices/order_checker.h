@@ -39,6 +39,8 @@ class OrderChecker {
     bool first_fragment = false;              // else whole puts are ordered, where any are
     bool acknowledged_visible = true;         // else an acknowledgement proves reception only
     bool posted_acknowledged_visible = true;  // the same of what NICs send
+    bool signals_alone = false;               // order is of signals and atomics, after all others
+    bool posted_signals_alone = false;        // the same of what NICs send
     std::vector<std::uint32_t> domains = {};  // scale-up domain of each device; empty: one
   };
   static constexpr std::uint32_t kMostDevices = 32;

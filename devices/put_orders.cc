@@ -33,6 +33,8 @@ std::uint32_t PutOrders::issued(Put put, std::uint32_t source, std::uint64_t ide
   Stream& stream = streams_[put.stream];
   put.number = static_cast<std::uint32_t>(stream.epochs.size());
   put.drained = of_core_[core].drained;
+  put.in_order = stream.channel != kNoStream &&
+                 (devices::tells(identity) || !signals_alone(source, put.target));
   stream.epochs.push_back(put.access.moment.epoch);
   of_core_[core].puts.push_back(index);
   in_flight_[{source, put.target, identity}] = index;
@@ -150,7 +152,7 @@ void PutOrders::acquire(Put& put, fabric::Address begin, fabric::Address end, Kn
       learn(stream, core, static_cast<std::uint32_t>(until - stream.epochs.begin()));
     }
   }
-  if (put.stream == kNoStream || streams_[put.stream].channel == kNoStream) return;
+  if (!put.in_order) return;
   if (first_fragment_ && (end <= put.first_begin || begin >= put.first_end)) return;
   for (const std::uint32_t each : channels_[streams_[put.stream].channel]) {
     Stream& stream = streams_[each];
@@ -207,7 +209,7 @@ bool PutOrders::is_ordered(const Put& earlier, const Put& put, fabric::Address b
     return true;
   }
   const std::uint32_t channel = streams_[put.stream].channel;
-  if (channel == kNoStream || channel != streams_[earlier.stream].channel) return false;
+  if (!put.in_order || channel != streams_[earlier.stream].channel) return false;
   if (first_fragment_ && (begin < put.first_begin || end > put.first_end)) return false;
   return put.issue.knows(earlier.access.moment);
 }

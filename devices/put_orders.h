@@ -32,6 +32,7 @@ struct Put {
   std::uint32_t stream = 0;
   std::uint32_t number = 0;  // in the stream
   bool is_get = false;
+  bool in_order = false;         // its channel keeps it behind all earlier puts
   bool has_signal = false;       // its last piece, visible after all others
   std::uint32_t drained = 0;     // the core's step at which all puts before were acknowledged
   Moment left;                   // when a core knew that its source was read; epoch 0: never
@@ -52,6 +53,8 @@ class PutOrders {
     bool first_fragment = false;
     bool acknowledged_visible = true;
     bool posted_acknowledged_visible = true;  // of what NICs send: to other domains
+    bool signals_alone = false;         // a channel keeps only signals and atomics behind others
+    bool posted_signals_alone = false;  // of what NICs send
     std::vector<std::uint32_t> domains = {};  // by device; empty: one
   };
   explicit PutOrders(const Rules& rules)
@@ -140,6 +143,10 @@ class PutOrders {
   bool says_visible(std::uint32_t source, std::uint32_t target) const {
     return is_posted(source, target) ? rules_.posted_acknowledged_visible
                                      : rules_.acknowledged_visible;
+  }
+
+  bool signals_alone(std::uint32_t source, std::uint32_t target) const {
+    return is_posted(source, target) ? rules_.posted_signals_alone : rules_.signals_alone;
   }
 
   const Rules rules_;

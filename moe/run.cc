@@ -20,7 +20,6 @@
 #include "emu/transport.h"
 #include "fabric/placement.h"
 #include "fabric/routing.h"
-#include "fabric/rules.h"
 #include "fabric/summary.h"
 #include "fabric/topology.h"
 #include "moe/algorithm.h"
@@ -321,11 +320,6 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
     throw emu::ConfigError("--explain", "", config.machine.name(),
                            "a machine without NICs: what-if runs do not follow their queues and "
                            "proxies yet (the breakdown and --timeline do)");
-  }
-  if (config.check &&
-      fabric::path_rules(config.machine.fabric(), true).order_kind == fabric::Fabric::SIGNALS) {
-    throw emu::ConfigError("--check", "", "order_kind SIGNALS",
-                           "a fabric that orders all messages of a channel, or none");
   }
   check_tables_fit(processes, config, entry);
   Problem problem = make_problem(config, costs);

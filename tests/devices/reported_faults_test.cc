@@ -113,6 +113,31 @@ TEST(ReportedFaults, N27_N56_AFlagByAnotherQueuePairThanItsData) {
   }
 }
 
+// 25 (uccl-project/uccl#387), 33 (meta-pytorch/torchcomms#840): where data take any path, only what
+// counts them may tell of them: a signal that the receiver holds back, not a plain store.
+TEST(ReportedFaults, N25_N33_AWordThatOvertakesDataOfUnorderedPaths) {
+  const auto start = [](bool counted) -> Start {
+    return [counted](Rig& rig, Seen& seen) {
+      rig.run(0, [counted](Core& core) -> emu::Task {
+        co_await core.put(1, 2 * kData, kData, kRow);
+        if (counted) {
+          co_await core.signal(1, kFlag, std::uint32_t{1}, false);
+        } else {
+          co_await core.store(1, kFlag, std::uint32_t{1});
+        }
+      });
+      rig.run(1, reader(seen));
+    };
+  };
+  const Machine machine = nodes("order_scope: QUEUE_PAIR order_kind: SIGNALS ack_at: VISIBLE", "");
+  EXPECT_GT(times_wrong(machine, start(false), 20), 0);
+  const Seen broken = run(machine, start(false));
+  ASSERT_FALSE(broken.findings.empty());
+  EXPECT_EQ(broken.findings[0].kind, FindingKind::kUnorderedRead);
+  EXPECT_EQ(times_wrong(machine, start(true), 20), 0);
+  EXPECT_TRUE(run(machine, start(true)).findings.empty());
+}
+
 // 28 (uccl-project/uccl#600): under pressure a flag that the peer's proxy has to write waits behind
 // all that this thread has to post; one that the NIC writes does not.
 TEST(ReportedFaults, N28_FlagsThroughABusyProxy) {
