@@ -19,10 +19,13 @@ using moe::Row;
 
 constexpr std::size_t kMovesListed = 3;
 
+// For the median.
+bool counts(const Row& row) { return row.role() == Row::PREDICTED && row.anomaly().empty(); }
+
 std::vector<double> predicted_errors(const std::vector<SuiteEntry>& entries) {
   std::vector<double> errors;
   for (const SuiteEntry& entry : entries) {
-    if (entry.row.role() == Row::PREDICTED) errors.push_back(std::abs(entry.error_percent()));
+    if (counts(entry.row)) errors.push_back(std::abs(entry.error_percent()));
   }
   std::sort(errors.begin(), errors.end());
   return errors;
@@ -119,9 +122,19 @@ std::string section(const Lines& lines, const std::vector<SuiteEntry>& entries, 
                     const std::string& title) {
   std::string text;
   for (const SuiteEntry& entry : entries) {
-    if (entry.row.role() == role) text += lines.line(entry);
+    if (entry.row.role() == role && entry.row.anomaly().empty()) text += lines.line(entry);
   }
   return text.empty() ? "" : fmt::format("\n{}\n{}", title, text);
+}
+
+std::string anomalies(const Lines& lines, const std::vector<SuiteEntry>& entries) {
+  std::string text;
+  for (const SuiteEntry& entry : entries) {
+    if (entry.row.anomaly().empty()) continue;
+    text += lines.line(entry) + fmt::format("    {}\n", entry.row.anomaly());
+  }
+  if (text.empty()) return "";
+  return "\nanomalous (declared before anything was predicted: no part of the median)\n" + text;
 }
 
 // How the rows were run and what was taken of the results; once, if all alike.
@@ -173,6 +186,7 @@ nlohmann::ordered_json row_json(const SuiteEntry& entry) {
     line["published" + suffix] = moe::published(row);
     line["error_percent"] = entry.error_percent();
     line["source"] = row.source();
+    if (!row.anomaly().empty()) line["anomaly"] = row.anomaly();
   }
   if (entry.spread) {
     Json moves = Json::array();
@@ -217,6 +231,7 @@ std::string to_table(const moe::Suite& suite, const std::vector<SuiteEntry>& ent
   out += section(lines, entries, Row::PREDICTED, "predicted");
   out += section(lines, entries, Row::CONTRADICTS,
                  "contradicting (sources disagree about the same run: no part of the median)");
+  out += anomalies(lines, entries);
   out += section(lines, entries, Row::EXTRA, "predicted, compared with nothing");
   out += spreads(lines, entries);
   const std::vector<double> errors = predicted_errors(entries);

@@ -53,6 +53,9 @@ class RowCheck {
       fail("role", Row::Role_Name(row_.role()),
            "PREDICTED, CALIBRATES or CONTRADICTS in a row with " + name);
     }
+    if (!row_.anomaly().empty() && row_.role() != Row::PREDICTED) {
+      fail("anomaly", row_.anomaly(), "none in a row of role " + Row::Role_Name(row_.role()));
+    }
     if (row_.metric() == Row::REDUCTION_PERCENT && has_published(row_) && published(row_) >= 100)
       fail(name, fmt::format("{}", published(row_)), "a reduction of less than 100 %");
     if (compared && row_.source().empty())
@@ -109,6 +112,17 @@ void check_contradictions(const Suite& suite, const std::string& path) {
   }
 }
 
+// What anybody could leave out at will would prove nothing.
+void check_anomalies(const Suite& suite, const std::string& path) {
+  int anomalies = 0;
+  for (int i = 0; i < suite.rows_size(); ++i) {
+    if (suite.rows(i).anomaly().empty() || 10 * ++anomalies <= suite.rows_size()) continue;
+    throw emu::ConfigError(
+        path, fmt::format("rows.{}.anomaly", i), suite.rows(i).anomaly(),
+        fmt::format("at most one in ten rows declared so, of {}", suite.rows_size()));
+  }
+}
+
 }  // namespace
 
 bool has_published(const Row& row) {
@@ -127,6 +141,7 @@ Row prediction_of(const Row& row) {
     each->clear_published_us();
     each->clear_published();
     each->clear_source();
+    each->clear_anomaly();
   }
   return out;
 }
@@ -157,6 +172,7 @@ Suite load_suite(const std::string& path) {
     }
   }
   check_contradictions(suite, path);
+  check_anomalies(suite, path);
   return suite;
 }
 

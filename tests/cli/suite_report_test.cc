@@ -44,14 +44,17 @@ TEST(SuiteReport, TheMedianIsOfPredictedRowsAlone) {
       entry("id: 'c' role: CALIBRATES published_us: 100", 200),
       entry("id: 'd' role: CONTRADICTS published_us: 100", 300),
       entry("id: 'e' role: CONTRADICTS published_us: 90", 300),
-      entry("id: 'f' role: EXTRA", 400)};
+      entry("id: 'f' role: EXTRA", 400),
+      entry("id: 'g' published_us: 100 anomaly: 'odd'", 500)};
   EXPECT_NEAR(median_error_percent(entries), 6, 1e-9);
   const std::string table = to_table(suite_of(entries), entries);
   for (const char* part :
        {"latency                predicted us published us   error %",
         "calibrating (the machine's parameters were fitted to these)\n  c ",
         "contradicting (sources disagree about the same run: no part of the median)\n  d ",
-        "compared with nothing\n  f ", "median error of 2 predicted rows: 6.00 %, largest 10.00 %",
+        "compared with nothing\n  f ",
+        "anomalous (declared before anything was predicted: no part of the median)\n  g ",
+        "+400.00\n    odd\n", "median error of 2 predicted rows: 6.00 %, largest 10.00 %",
         "predicted: max over devices and one iteration, each operation started everywhere at once"})
     EXPECT_THAT(table, HasSubstr(part));
 }
@@ -77,6 +80,15 @@ TEST(SuiteReport, RatiosAndReductionsHaveUnits) {
   EXPECT_EQ(json["rows"][1]["metric"], "REDUCTION_PERCENT");
   EXPECT_EQ(json["rows"][2]["predicted_us"], 55);
   EXPECT_EQ(json["rows"][2]["published_us"], 50);
+}
+
+TEST(SuiteReport, AnAnomalyStandsInOneSectionAlone) {
+  const std::vector<SuiteEntry> entries = {entry("id: 'g' published_us: 100 anomaly: 'odd'", 500)};
+  const std::string table = to_table(suite_of(entries), entries);
+  EXPECT_THAT(table, Not(HasSubstr("\npredicted\n")));
+  EXPECT_THAT(table, Not(HasSubstr("median error")));
+  const auto json = nlohmann::json::parse(to_json(suite_of(entries), entries));
+  EXPECT_EQ(json["rows"][0]["anomaly"], "odd");
 }
 
 TEST(SuiteReport, ShowsHowFarAPredictionMoves) {

@@ -111,6 +111,18 @@ TEST(Suite, WhatIsWrongIsOneLine) {
             "");
 }
 
+TEST(Suite, AnomaliesAreFewAndOfPredictedRows) {
+  std::string rows;
+  for (int i = 0; i < 8; ++i) rows += "rows { id: '" + std::to_string(i) + "' published_us: 5 } ";
+  const std::string odd = "rows { id: 'odd' published_us: 6 anomaly: 'why' } ";
+  EXPECT_THAT(error_of(rows + odd), HasSubstr("rows.8.anomaly: got 'why', expected at most one in "
+                                              "ten rows declared so, of 9"));
+  EXPECT_EQ(error_of(rows + odd + "rows { id: 'last' published_us: 5 }"), "");
+  EXPECT_THAT(error_of(rows + "rows { id: 'last' published_us: 5 }" +
+                       "rows { id: 'odd' published_us: 6 role: CALIBRATES anomaly: 'why' } "),
+              HasSubstr("expected none in a row of role CALIBRATES"));
+}
+
 TEST(AssumedRanges, WhatIsWrongIsOneLine) {
   const auto refusal = [](const std::string& text) -> std::string {
     try {
