@@ -28,6 +28,9 @@ const char* to_string(Verb verb) {
       return "store";
     case Verb::kPutSignal:
       return "put_signal";
+    case Verb::kPutSignalAdd:
+    case Verb::kGiveSignalAdd:
+      return "put_signal_add";
     case Verb::kFetchAdd:
       return "fetch_add";
     case Verb::kAtomicAdd:

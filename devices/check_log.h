@@ -62,7 +62,15 @@ enum class Verb : std::uint8_t {
   kRow,  // rows that the layer itself encodes, adds up or transforms
   kPutSignal,
   kFetchAdd,
+  kPutSignalAdd,
+  kGiveSignalAdd,
 };
+/// A put whose last piece is a signal; one that is added.
+constexpr bool adds_signal(Verb verb) {
+  return verb == Verb::kPutSignalAdd || verb == Verb::kGiveSignalAdd;
+}
+constexpr bool has_signal(Verb verb) { return verb == Verb::kPutSignal || adds_signal(verb); }
+constexpr bool gives(Verb verb) { return verb == Verb::kGive || verb == Verb::kGiveSignalAdd; }
 const char* to_string(Verb verb);
 
 struct CheckRecord {

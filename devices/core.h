@@ -75,6 +75,22 @@ class Core {
     operation.tell_by(signal, value);
     return operation;
   }
+  /// A put and a 64-bit word that counts it: `value` is added to the word at `signal` no sooner
+  /// than all bytes of this put are visible, on every fabric and in event order
+  /// (NVSHMEM_SIGNAL_ADD). So the word tells how many such puts are complete, whatever order they
+  /// come in: it also stands for the count of writes with immediate data that a receiver keeps. Of
+  /// any other put it promises nothing. Between NICs the addition is an atomic (device.nic.add_by).
+  /// `give`: as give() does.
+  Await<PutOperation> put_signal_add(std::uint32_t rank, const Piece& piece, fabric::Address signal,
+                                     std::uint64_t value, bool give = false) {
+    return Await<PutOperation>(*this, rank, piece, signal, value,
+                               give && memory().has_rows(piece.from));
+  }
+  /// The same of several pieces as one put. `pieces` lives until co_await returns.
+  Await<PutOperation> put_signal_add(std::uint32_t rank, std::span<const Piece> pieces,
+                                     fabric::Address signal, std::uint64_t value) {
+    return Await<PutOperation>(*this, rank, pieces, signal, value);
+  }
   /// Several pieces as one put: one issue, one acknowledgement. `pieces` lives until co_await
   /// returns.
   Await<PutOperation> put(std::uint32_t rank, std::span<const Piece> pieces) {

@@ -31,6 +31,7 @@ struct NicCosts {
         completion(emu::from_ns(nic.completion_ns())),
         put_signal(nic.put_signal()),
         signal_by_peer(nic.signal_by() == Nic::PEER_PROXY),
+        add_by_peer((nic.has_add_by() ? nic.add_by() : nic.signal_by()) == Nic::PEER_PROXY),
         proxies(nic.proxies()),
         proxy_post(emu::from_ns(nic.proxy_post_ns())),
         proxy_apply(emu::from_ns(nic.proxy_apply_ns())),
@@ -53,6 +54,9 @@ struct NicCosts {
   emu::Time completion;
   Nic::PutSignal put_signal;
   bool signal_by_peer;
+  bool add_by_peer;
+  /// Whether a proxy of the peer writes a signal, or one that is added.
+  bool by_peer(bool adds) const { return adds ? add_by_peer : signal_by_peer; }
   std::uint32_t proxies;
   emu::Time proxy_post;
   emu::Time proxy_apply;

@@ -38,6 +38,10 @@ void check_nic(const Machine& machine, const std::string& where) {
     throw emu::ConfigError(where, "device.nic.put_signal", "FENCE",
                            "QUEUE_PAIR or FENCE_FLAG: there is no proxy (device.nic.posting)");
   }
+  if (nic.add_by() == Nic::PEER_PROXY) {
+    throw emu::ConfigError(where, "device.nic.add_by", "PEER_PROXY",
+                           "NIC: there is no proxy (device.nic.posting)");
+  }
   if (nic.signal_by() == Nic::PEER_PROXY) {
     throw emu::ConfigError(where, "device.nic.signal_by", "PEER_PROXY",
                            "NIC: there is no proxy (device.nic.posting)");

@@ -159,7 +159,7 @@ void OrderChecker::issue(Core& core, std::uint32_t rank, const CheckRecord& reco
   put.issue = core.now;
   put.target = record.peer;
   put.bytes = record.bytes;
-  put.has_signal = put.access.verb == Verb::kPutSignal;
+  put.has_signal = has_signal(put.access.verb);
   core.put = puts_.issued(std::move(put), rank, record.other, record.address);
   core.now.step();
 }
@@ -168,11 +168,12 @@ void OrderChecker::add_piece(Core& core, std::uint32_t rank, const CheckRecord& 
   Put& put = puts_[core.put];
   put.pieces.push_back({record.address, record.bytes});
   const Access access = put.access;
-  const bool is_signal = access.verb == Verb::kPutSignal && put.pieces.size() > 1;
+  put.noted_bytes += record.bytes;
+  const bool is_signal = put.has_signal && put.noted_bytes == put.bytes;
   if (access.verb == Verb::kStore || access.verb == Verb::kAtomicAdd || is_signal) return;
   const Range source{record.other, record.other + record.bytes};
   check_read(rank, source, {core.now, access}, false);
-  if (access.verb != Verb::kGive) {
+  if (!gives(access.verb)) {
     devices_[rank].memory.read(source.begin, record.bytes, {access, CellRead::kSource, core.put});
     return;
   }
@@ -209,7 +210,8 @@ void OrderChecker::visible(std::uint32_t rank, const CheckRecord& record) {
                                                          (record.detail & CheckRecord::kFirst) != 0,
                                                          range.begin, range.end);
   const Put& put = puts_[index];
-  const bool atomic = put.access.verb == Verb::kAtomicAdd;
+  const bool atomic = put.access.verb == Verb::kAtomicAdd ||
+                      (adds_signal(put.access.verb) && range.begin == put.pieces.back().to);
   check_overwrite(rank, range, {put.issue, put.access, &put}, atomic);
   ShadowMemory& memory = devices_[rank].memory;
   if (!atomic) {

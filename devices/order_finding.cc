@@ -31,8 +31,8 @@ const char* to_string(FindingKind kind) {
 namespace {
 // What becomes visible, or is read, later than its core began to issue it.
 bool is_sent(Verb verb) {
-  return verb == Verb::kPut || verb == Verb::kGive || verb == Verb::kStore ||
-         verb == Verb::kPutSignal || verb == Verb::kAtomicAdd || verb == Verb::kGet;
+  return verb == Verb::kPut || verb == Verb::kGive || verb == Verb::kStore || has_signal(verb) ||
+         verb == Verb::kAtomicAdd || verb == Verb::kGet;
 }
 
 std::string to_text(const FindingSide& side) {

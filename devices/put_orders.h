@@ -39,6 +39,7 @@ struct Put {
   std::vector<Moment> complete;  // when cores knew from the put itself that all of it was visible
   std::vector<Piece> pieces;
   std::uint64_t bytes = 0;
+  std::uint64_t noted_bytes = 0;  // of the pieces
   std::uint64_t visible_bytes = 0;
   fabric::Address first_begin = 0;  // what its first packet wrote
   fabric::Address first_end = 0;

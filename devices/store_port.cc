@@ -90,10 +90,14 @@ std::uint32_t StorePort::prepare_put(const StoreRequest& request) {
   Put& put = puts_[number];
   put.pieces.assign(request.pieces.begin(), request.pieces.end());
   put.signal = request.signal;
+  put.signal_adds = request.signal_adds;
   const auto pieces = static_cast<std::uint32_t>(request.pieces.size());
   put.immediate_from = request.immediate.empty() ? pieces : request.signal ? pieces - 1 : 0;
   put.given = request.give ? memory_.take_row(request.pieces[0].from) : nullptr;
-  for (const Piece& piece : request.pieces) check_carried(request, piece);
+  for (const Piece& piece : request.pieces) {
+    const bool is_signal = request.signal && &piece == &request.pieces.back();
+    if (!is_signal) check_carried(request, piece);
+  }
   if (!request.immediate.empty()) {
     std::memcpy(put.immediate.data(), request.immediate.data(), request.immediate.size());
   }
@@ -348,6 +352,7 @@ void StorePort::send_next(std::uint32_t number, emu::Time now) {
   packet.offset = put.bytes;
   packet.first = put.packets == 0;
   packet.signal = put.signal && put.piece + 1 == put.pieces.size();
+  if (packet.signal && put.signal_adds) packet.kind = PacketKind::kAtomicAdd;
   packet.number = packets_++;
   const bool per_packet = network_.rules(packet.scale_out).choice_per == Fabric::PACKET;
   packet.choice = network_.choice(node_, packet.destination,

@@ -44,7 +44,8 @@ struct StoreRequest {
   std::span<const Piece> pieces;
   std::span<const std::byte> immediate;  // at most kMaxImmediate
   bool give = false;                     // the one piece is a row whose source is given up now
-  bool signal = false;                   // the last piece is a signal for all others
+  bool signal = false;                   // the last piece is a signal for all others,
+  bool signal_adds = false;              // and is added to what is there: 8 bytes
   bool tells = false;                    // it tells of earlier puts
   bool by_proxy = false;                 // a proxy of the destination writes it
   std::uint32_t queue = 0;               // queue pair, where those keep order
@@ -121,6 +122,7 @@ class StorePort {
     std::array<std::byte, StoreRequest::kMaxImmediate> immediate;
     std::uint32_t immediate_from;  // the first piece that is immediate
     bool signal;
+    bool signal_adds;
     emu::Buffer* given = nullptr;  // the source, if it was given up
     std::uint32_t piece;           // next packet: its piece and its offset there
     std::uint32_t offset;

@@ -130,8 +130,9 @@ StoreRequest PutOperation::request_of(Core& core) const {
   request.queue = core.queue();
   request.epoch = core.epoch();
   request.give = give_;
-  request.tells = tells_ || kind_ == fabric::PacketKind::kAtomicAdd;
-  request.by_proxy = request.tells && posted_ && core.costs().nic->signal_by_peer;
+  const bool adds = kind_ == fabric::PacketKind::kAtomicAdd;
+  request.tells = tells_ || adds;
+  request.by_proxy = request.tells && posted_ && core.costs().nic->by_peer(adds);
   request.issued = core.now();
   return request;
 }
@@ -156,6 +157,7 @@ bool PutOperation::store(Core& core) {
     request.pieces = with_signal;
   }
   request.signal = signal_;
+  request.signal_adds = adds_;
   request.immediate = {immediate_.data(), immediate_bytes_};
   handle_ = device.port().submit(request, core.now() + takes);
   note_put(core, request.pieces, handle_, verb());
@@ -174,7 +176,7 @@ bool PutOperation::post(Core& core) {
   if (!signal_) request.immediate = {immediate_.data(), immediate_bytes_};
   core.count_posted();
   handle_ = device.post(request, fenced_, at);
-  note_put(core, request.pieces, handle_, signal_ ? Verb::kPut : verb());
+  note_put(core, request.pieces, handle_, !signal_ ? verb() : give_ ? Verb::kGive : Verb::kPut);
   std::uint64_t bytes = bytes_of(request.pieces);
   if (signal_) {
     const bool flag = costs.put_signal == Nic::FENCE_FLAG;
@@ -185,10 +187,11 @@ bool PutOperation::post(Core& core) {
     signal.immediate = {immediate_.data(), immediate_bytes_};
     signal.give = false;
     signal.tells = true;
-    signal.by_proxy = costs.signal_by_peer;
+    signal.by_proxy = costs.by_peer(adds_);
+    if (adds_) signal.kind = fabric::PacketKind::kAtomicAdd;
     core.count_posted();
     const PutHandle handle = device.post(signal, flag, at);
-    note_put(core, signal.pieces, handle, Verb::kStore);
+    note_put(core, signal.pieces, handle, adds_ ? Verb::kAtomicAdd : Verb::kStore);
     bytes += bytes_of(signal.pieces);
   }
   device.count_put(rank_, bytes, kind_, immediate_bytes_ > 0 && !signal_);
@@ -203,6 +206,7 @@ std::uint64_t PutOperation::bytes_of(std::span<const Piece> pieces) {
 
 Verb PutOperation::verb() const {
   if (kind_ == fabric::PacketKind::kAtomicAdd) return Verb::kAtomicAdd;
+  if (adds_) return give_ ? Verb::kGiveSignalAdd : Verb::kPutSignalAdd;
   if (immediate_bytes_ > 0) return signal_ ? Verb::kPutSignal : Verb::kStore;
   return give_ ? Verb::kGive : Verb::kPut;
 }

@@ -93,6 +93,17 @@ class PutOperation : public Operation {
     signal_piece_ = {signal, 0, sizeof(value)};
     std::memcpy(immediate_.data(), &value, sizeof(value));
   }
+  /// A put with a signal that is added to a word.
+  PutOperation(std::uint32_t rank, const Piece& piece, fabric::Address signal, std::uint64_t value,
+               bool give)
+      : rank_(rank), give_(give), piece_(piece) {
+    add_signal(signal, value);
+  }
+  PutOperation(std::uint32_t rank, std::span<const Piece> pieces, fabric::Address signal,
+               std::uint64_t value)
+      : rank_(rank), pieces_(pieces) {
+    add_signal(signal, value);
+  }
   /// A signal of earlier puts.
   void make_signal(bool fenced) {
     tells_ = true;
@@ -111,10 +122,14 @@ class PutOperation : public Operation {
   bool start(Core& core);
   bool store(Core& core);
   bool post(Core& core);
+  void add_signal(fabric::Address signal, std::uint64_t value) {
+    tell_by(signal, value);
+    adds_ = true;
+  }
+  StoreRequest request_of(Core& core) const;
   std::span<const Piece> data() const {
     return pieces_.empty() ? std::span<const Piece>(&piece_, 1) : pieces_;
   }
-  StoreRequest request_of(Core& core) const;
   static std::uint64_t bytes_of(std::span<const Piece> pieces);
   void note_put(Core& core, std::span<const Piece> pieces, const PutHandle& handle,
                 Verb verb) const;
@@ -126,6 +141,7 @@ class PutOperation : public Operation {
   bool started_ = false;
   bool give_ = false;
   bool signal_ = false;
+  bool adds_ = false;  // the signal
   bool tells_ = false;
   bool fenced_ = false;
   bool posted_ = false;   // by a NIC

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <numeric>
+#include <utility>
 
 #include "devices/device_process.h"
 #include "emu/errors.h"
@@ -494,6 +496,134 @@ TEST(NicOrder, ASignalIsNeverSeenBeforeItsData) {
   }
 }
 
+// --- Puts that count themselves ---
+
+// The put, the atomic behind it on the link, and the time of the addition there.
+TEST(PutSignalAdd, TakesThePutAndAnAtomic) {
+  Rig rig(machine_of(text_of(kOrdered, "post_ns: 10 message_ns: 5 atomic_ns: 250")), 2);
+  emu::Time seen = 0;
+  rig.memory(1).store(0, std::uint64_t{3});
+  rig.run(0, [](Core& core) -> emu::Task {
+    const Piece piece{4096, 4096, 4096};
+    co_await core.put_signal_add(1, piece, 0, 4);
+  });
+  rig.run(1, sees(0, 7, seen));
+  EXPECT_EQ(rig.go(), "");
+  EXPECT_EQ(seen, 15'000 + wire(4096) + wire(8) + kWay + 250'000);
+  EXPECT_EQ(rig.device(0).counters().puts, 1u);
+}
+
+// Additions may be the NIC's where signals are a proxy's, and the other way round; unset, they go
+// together. A proxy's takes no time of the NIC's atomics.
+TEST(PutSignalAdd, IsCarriedOutByWhomTheNicSays) {
+  const auto seen_with = [](const std::string& by) {
+    Rig rig(machine_of(text_of(kOrdered, "posting: PROXY proxy_apply_ns: 150 atomic_ns: 40 " + by)),
+            2);
+    emu::Time seen = 0;
+    rig.run(0, [](Core& core) -> emu::Task {
+      const Piece piece{4096, 4096, 4096};
+      co_await core.put_signal_add(1, piece, 0, 1);
+    });
+    rig.run(1, sees(0, 1, seen));
+    EXPECT_EQ(rig.go(), "");
+    return seen - wire(4096) - wire(8) - kWay;
+  };
+  EXPECT_EQ(seen_with(""), 40'000);
+  EXPECT_EQ(seen_with("signal_by: PEER_PROXY"), 150'000);
+  EXPECT_EQ(seen_with("signal_by: PEER_PROXY add_by: NIC"), 40'000);
+  EXPECT_EQ(seen_with("add_by: PEER_PROXY"), 150'000);
+}
+
+// Inside a domain it is one put: the word is its last packet.
+TEST(PutSignalAdd, IsOnePutByStores) {
+  Rig rig(machine_of(R"(
+fabric { atomic_block_bytes: 64 packet_bytes: 4096
+  star { devices: 2 link { latency_ns: 100 gb_per_s: 100 } } }
+device { cores: 2 issue_ns: 7 poll_ns: 0.001 })"),
+          2);
+  emu::Time seen = 0;
+  rig.memory(1).store(0, std::uint64_t{3});
+  rig.run(0, [](Core& core) -> emu::Task {
+    const std::array<Piece, 2> pieces = {Piece{4096, 4096, 4096}, Piece{16384, 16384, 4096}};
+    co_await core.put_signal_add(1, pieces, 0, 4);
+    co_await core.quiet();
+  });
+  rig.run(1, sees(0, 7, seen));
+  EXPECT_EQ(rig.go(), "");
+  EXPECT_EQ(seen, 7'000 + 200'000 + 2 * ps(4096, 100) + ps(8, 100));
+  EXPECT_EQ(rig.device(0).counters().puts, 1u);
+}
+
+// Of two cores that count in one word, whatever order things come in: at no time does it count a
+// put that is not all there, and at the end it has counted all.
+void counts_complete_puts(const std::string& rules, const std::string& text) {
+  constexpr std::uint32_t kPuts = 4;  // of each of two cores
+  constexpr std::uint32_t kBytes = 5000;
+  constexpr fabric::Address kRows = 16384;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const fabric::Adversary adversary{true, seed, emu::from_ns(20'000)};
+    Rig rig(machine_of(text), 2, adversary);
+    for (std::uint32_t at = 0; at < kBytes; at += 4) rig.memory(0).store(4096 + at, ~at);
+    rig.run(
+        0,
+        [](Core& core) -> emu::Task {
+          for (std::uint32_t i = 0; i < kPuts; ++i) {
+            const Piece piece{kRows + (2 * i + core.index()) * 8192, 4096, kBytes};
+            co_await core.put_signal_add(1, piece, 0, 1);
+          }
+        },
+        2);
+    std::uint32_t early = 0;
+    rig.run(1, [&early](Core& core) -> emu::Task {
+      for (std::uint32_t n = 1; n <= 2 * kPuts; ++n) {
+        const Predicate is = word_at_least(n);
+        co_await core.wait_until(word_at(0), is, nobody);
+        const auto counted = core.load<std::uint64_t>(0);
+        std::uint32_t complete = 0;
+        for (std::uint32_t put = 0; put < 2 * kPuts; ++put) {
+          bool all = true;
+          for (std::uint32_t at = 0; at < kBytes; at += 4) {
+            all &= core.load<std::uint32_t>(kRows + put * 8192 + at) == ~at;
+          }
+          complete += all ? 1 : 0;
+        }
+        early += complete < counted ? 1 : 0;
+      }
+    });
+    EXPECT_EQ(rig.go(), "") << rules << " seed " << seed;
+    EXPECT_EQ(early, 0u) << rules << " seed " << seed;
+    EXPECT_EQ(std::as_const(rig.memory(1)).load<std::uint64_t>(0), 2 * kPuts) << rules;
+  }
+}
+
+TEST(PutSignalAdd, CountsCompletePutsBetweenNics) {
+  const std::string presets[][2] = {
+      {kOrdered, ""},
+      {kOrdered, "posting: PROXY signal_by: PEER_PROXY"},
+      {kUnordered, "put_signal: FENCE_FLAG"},
+      {"order_scope: NONE ack_at: RECEIVED", "put_signal: FENCE_FLAG"},
+      {kUnordered, "posting: PROXY put_signal: FENCE fence: ENDPOINT"},
+      {"order_scope: QUEUE_PAIR order_kind: SIGNALS ack_at: VISIBLE", ""},
+      {"order_scope: QUEUE_PAIR order_kind: SIGNALS ack_at: RECEIVED",
+       "posting: PROXY proxies: 2 fence: ENDPOINT signal_by: PEER_PROXY"},
+  };
+  for (const auto& [rules, nic] : presets) counts_complete_puts(rules, text_of(rules, nic));
+}
+
+TEST(PutSignalAdd, CountsCompletePutsByStores) {
+  for (const char* rules :
+       {"order_scope: NONE", "order_scope: NONE ack_at: RECEIVED", "order_scope: CORE_PAIR",
+        "order_scope: DEVICE_PAIR", "order_scope: DEVICE_PAIR order_kind: FIRST_FRAGMENT"}) {
+    counts_complete_puts(rules, std::string(R"(
+fabric { atomic_block_bytes: 16 packet_bytes: 512 )") +
+                                    rules +
+                                    R"( star { devices: 2 link { latency_ns: 100 gb_per_s: 100 } } }
+device { cores: 2 issue_ns: 7 poll_ns: 0.001 })");
+  }
+}
+
+// --- Order again ---
+
 // Without the flag, without order, some seed shows it.
 TEST(NicOrder, WithoutFenceAndOrderItIs) {
   int early = 0;
@@ -554,6 +684,7 @@ TEST(NicMachine, RefusesWhatNothingOrders) {
   EXPECT_THAT(said(kUnordered, "put_signal: FENCE"), HasSubstr("there is no proxy"));
   EXPECT_THAT(said(kUnordered, "posting: PROXY put_signal: FENCE"), HasSubstr("device.nic.fence"));
   EXPECT_THAT(said(kOrdered, "signal_by: PEER_PROXY"), HasSubstr("there is no proxy"));
+  EXPECT_THAT(said(kOrdered, "add_by: PEER_PROXY"), HasSubstr("device.nic.add_by"));
   EXPECT_THAT(said(kOrdered + " packet_bytes: 100", ""),
               HasSubstr("fabric.scale_out_rules.packet_bytes"));
   EXPECT_EQ(said(kOrdered, ""), "");

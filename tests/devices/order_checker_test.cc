@@ -342,6 +342,47 @@ TEST(OrderChecker, ASignalTellsOfItsPutAndOfNoOther) {
   EXPECT_THAT(replay.found(), ElementsAre(FindingKind::kUnorderedRead));
 }
 
+// Each adds to the word, in any order, and what is waited for tells of all that were added.
+TEST(OrderChecker, AnAddingSignalTellsOfItsPutAndCommutes) {
+  Replay replay(Scope::kNone);
+  replay.host(0, kSource, 64);
+  const auto plain = replay.put({0}, 1, kData + 128, 64);
+  const auto one = replay.put({0}, 1, kData, 64, kSource, Verb::kPutSignalAdd, 8);
+  replay.piece({0}, kFlag, 8);
+  const auto two = replay.put({0}, 1, kData + 64, 64, kSource, Verb::kPutSignalAdd, 8);
+  replay.piece({0}, kFlag, 8);
+  for (const auto& sent : {two, one}) {
+    const Address at = sent.serial == one.serial ? kData : kData + 64;
+    replay.visible(sent, at, 64);
+    replay.visible(sent, kFlag, 8, false);
+  }
+  replay.visible(plain, kData + 128, 64);
+  replay.wait({1}, kFlag);
+  replay.load({1}, kData, 64);
+  replay.load({1}, kData + 64, 64);
+  EXPECT_THAT(replay.found(), IsEmpty());
+  replay.load({1}, kData + 128, 64);
+  EXPECT_THAT(replay.found(), ElementsAre(FindingKind::kUnorderedRead));
+}
+
+// What is given belongs to the put; what is not may not be written before it has left.
+TEST(OrderChecker, AnAddingSignalGivesItsSourceUpIfAsked) {
+  for (const Verb verb : {Verb::kGiveSignalAdd, Verb::kPutSignalAdd}) {
+    Replay replay(Scope::kNone);
+    replay.host(0, kSource, 64);
+    const auto sent = replay.put({0}, 1, kData, 64, kSource, verb, 8);
+    replay.piece({0}, kFlag, 8);
+    replay.write({0}, kSource, 64);
+    replay.visible(sent, kData, 64);
+    replay.visible(sent, kFlag, 8, false);
+    if (verb == Verb::kGiveSignalAdd) {
+      EXPECT_THAT(replay.found(), IsEmpty());
+    } else {
+      EXPECT_THAT(replay.found(), ElementsAre(FindingKind::kSourceReuse));
+    }
+  }
+}
+
 TEST(OrderChecker, LocalAtomicsCarryWhatCameBefore) {
   Replay replay;
   replay.write({0, 0}, kFlag);
