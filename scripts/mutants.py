@@ -8,7 +8,7 @@ The files of each algorithm and the runs that reach all their lines are in mutan
 files, one of them changed:
   - a `co_await core.X(...)` of an ordering verb (VERBS), or of a helper `wait_...(core, ...)`, is left out: a wait for
     any of several places then takes all of them as ready;
-  - a put with its signal becomes the signal and then the put;
+  - a put with its signal becomes the signal and then the put, and so does one that counts itself;
   - calls in turn use one half of a double buffer: where a call takes its half, and where a half's address is formed.
 A mutant is found if --check reports something or the run under it fails. Where it is not, the same runs are tried
 without it under the adversary, --seeds N times.
@@ -34,6 +34,7 @@ NOTHING = "co_await core.compute(0);"  # takes no time, and keeps a program a co
 CALL = re.compile(rf"((?:const )?[\w:]+ \w+\s*=\s*)?co_await core\.({VERBS})\b[^;]*;")
 HELPER = re.compile(r"co_await \w+(?:\.|->)?wait_\w+\(core\b[^;]*;|co_await wait_\w+\(core\b[^;]*;")
 PUT_SIGNAL = re.compile(r"co_await core\.put_signal\(([^;]*)\);")
+PUT_SIGNAL_ADD = re.compile(r"((?:const )?[\w:]+ \w+\s*=\s*)?co_await core\.put_signal_add\(([^;]*)\);")
 # `const std::uint32_t half = flip_parity(core, kDispatch);`, `... = iteration % 2;`
 TURN = re.compile(r"(const (?:auto|std::uint32_t|uint32_t) (?:half|parity|buffer|set|slot_set|round) = )"
                   r"([^;]*(?:parity|next_set|% 2|% rounds_|& 1)[^;]*);")
@@ -74,6 +75,11 @@ def changes(text):
         rank, to, source, size, signal, value = arguments(match.group(1))
         yield (match.start(), match.end(), f"co_await core.store({rank}, {signal}, std::uint32_t{{{value}}}); "
                                            f"co_await core.put({rank}, {to}, {source}, {size});")
+    for match in PUT_SIGNAL_ADD.finditer(text):
+        rank, data, signal, value = arguments(match.group(2))[:4]
+        pieces = data if data == "pieces" else f"std::span<const devices::Piece>(&{data}, 1)"
+        yield (match.start(), match.end(), f"co_await core.atomic_add({rank}, {signal}, {value}); "
+                                           f"{match.group(1) or ''}co_await core.put({rank}, {pieces});")
     for match in TURN.finditer(text):  # evaluated still, for what it does
         yield match.start(), match.end(), f"{match.group(1)}0 * ({match.group(2)});"
     for match in TURN_TEST.finditer(text):

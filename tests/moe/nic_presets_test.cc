@@ -18,6 +18,10 @@ struct Tested {
 };
 const Tested kTested[] = {
     {"deepep-ll", {{"algorithm.release", "queue-pair"}}},
+    {"pplx", {}},
+    {"pplx", {{"device.nic.add_by", "NIC"}}},
+    {"pplx-garden", {}},
+    {"pplx-garden", {{"algorithm.max_private_tokens", "2"}}},
     {"nccl-bsp", {}},
     {"tutel-2dh", {}},
     {"sgl-normal", {}},
