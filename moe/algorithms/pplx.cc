@@ -25,7 +25,7 @@ using devices::Core;
 using devices::Predicate;
 using devices::Slots;
 
-// Vector passes to count an expert's rows: compare, sum.
+// Vector passes to count the rows of all experts: an atomic for each, a sum.
 constexpr int kCountPasses = 2;
 
 class Pplx final : public MessageLayer, private PplxBuffers {
@@ -106,23 +106,21 @@ class Pplx final : public MessageLayer, private PplxBuffers {
     co_await end_call(core, call);
   }
 
-  // Experts are split over the cores: one warp of each counts and tells their owners, while the
-  // others send rows.
+  // One warp counts the rows of all experts and tells their owners, while others send rows: here
+  // the last core, which has the fewest of them.
   emu::Task send_counts(Core& core, std::uint32_t iteration) {
+    if (core.index() + 1 < core.count()) co_return;
     core.phase("send counts");
     const std::uint32_t entries = tokens(core.rank(), iteration) * problem_.top_k();
-    const auto ids = core.array<std::int32_t>(this->ids(), entries);
-    const Share mine = share(problem_.placement.experts(), core.count(), core.index());
-    std::vector<std::uint64_t> rows(mine.size(), 0);
-    for (const std::int32_t id : ids) {
-      const auto expert = static_cast<std::uint32_t>(id);
-      if (id >= 0 && expert >= mine.begin && expert < mine.end) ++rows[expert - mine.begin];
+    std::vector<std::uint64_t> rows(problem_.placement.experts(), 0);
+    for (const std::int32_t id : core.array<std::int32_t>(ids(), entries)) {
+      if (id >= 0) ++rows[static_cast<std::uint32_t>(id)];
     }
     co_await core.stream(entries * sizeof(std::int32_t));
-    co_await core.compute(mine.size() * kCountPasses * core.costs().vector(entries));
-    for (std::uint32_t expert = mine.begin; expert < mine.end; ++expert) {
+    co_await core.compute(kCountPasses * core.costs().vector(entries));
+    for (std::uint32_t expert = 0; expert < rows.size(); ++expert) {
       const std::uint32_t to = list(problem_.placement.local_index(expert), core.rank());
-      const std::uint64_t count = rows[expert - mine.begin] + 1;
+      const std::uint64_t count = rows[expert] + 1;
       co_await core.signal(problem_.placement.owner(expert), expected(to), count, false);
     }
   }
@@ -174,8 +172,7 @@ class Pplx final : public MessageLayer, private PplxBuffers {
         const std::uint32_t local = (mine.begin + slot) / problem_.devices;
         const std::uint32_t expert = problem_.placement.begin(core.rank()) + local;
         return fmt::format("device {} core {} (count of expert {})",
-                           (mine.begin + slot) % problem_.devices,
-                           share_of(problem_.placement.experts(), core.count(), expert), expert);
+                           (mine.begin + slot) % problem_.devices, core.count() - 1, expert);
       };
       const Slots words{expected(mine.begin), 4, 8, mine.size(), 0};
       const Predicate known = devices::word_differs(0);

@@ -8,7 +8,8 @@
 // host, which posts all requests and works out the routes; here core 0 stands for it, and what it
 // posts goes as the NIC's preset says. Rows of a node's devices count themselves, instead of a flag
 // behind a barrier of all cores; counts and barriers within a node go over its network as well. Its
-// two kernels of an operation are one. A write is one request to one NIC, its count another.
+// two kernels of an operation are one. A write is one request to one NIC, its count another. Peers
+// take turns as peers_of() says, which there is left to the NIC.
 //
 // pplx_garden.cc has what calls share, pplx_garden_dispatch.cc and pplx_garden_combine.cc the
 // operations, pplx_garden_routes.h which row goes where.

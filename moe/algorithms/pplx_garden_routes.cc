@@ -1,5 +1,7 @@
 #include "moe/algorithms/pplx_garden_routes.h"
 
+#include <algorithm>
+
 namespace orrery::moe {
 
 SendPlan::SendPlan(const ExpertPlacement& placement, std::span<const std::int32_t> ids)
@@ -27,6 +29,10 @@ std::vector<std::uint32_t> peers_of(const std::vector<std::uint32_t>& nodes, std
     const std::uint32_t peer = (device + shift) % devices;
     if ((nodes[peer] == nodes[device]) == near) peers.push_back(peer);
   }
+  if (near || peers.empty()) return peers;
+  const auto before = std::count(nodes.begin(), nodes.begin() + device, nodes[device]);
+  std::rotate(peers.begin(), peers.begin() + before % static_cast<std::ptrdiff_t>(peers.size()),
+              peers.end());
   return peers;
 }
 

@@ -32,8 +32,10 @@ class SendPlan {
   std::vector<std::uint32_t> positions_;
 };
 
-/// The devices other than `device` in the order in which it sends to them: beginning with the next.
-/// Those of other nodes, or of its own.
+/// The devices other than `device` in the order in which it sends to them. Those of its own node
+/// beginning with the next; those of other nodes, of which each device of a node begins with
+/// another one: a NIC here finishes a request before the next, and all of a node would send to one
+/// device, where a real NIC takes turns between its queue pairs.
 std::vector<std::uint32_t> peers_of(const std::vector<std::uint32_t>& nodes, std::uint32_t device,
                                     bool near);
 

@@ -37,11 +37,15 @@ TEST(SendPlan, OfFewerExpertsThanDevicesSomeGetNone) {
   EXPECT_EQ(rows[0] + rows[1] + rows[2] + rows[3], 2u);
 }
 
-TEST(PeersOf, BeginWithTheNext) {
+TEST(PeersOf, DevicesOfANodeBeginWithDifferentOnes) {
   const std::vector<std::uint32_t> nodes = {0, 0, 1, 1, 1};
   EXPECT_THAT(peers_of(nodes, 3, true), ElementsAre(4, 2));
-  EXPECT_THAT(peers_of(nodes, 3, false), ElementsAre(0, 1));
-  EXPECT_THAT(peers_of(nodes, 1, false), ElementsAre(2, 3, 4));
+  EXPECT_THAT(peers_of(nodes, 2, false), ElementsAre(0, 1));
+  EXPECT_THAT(peers_of(nodes, 3, false), ElementsAre(1, 0));
+  EXPECT_THAT(peers_of(nodes, 4, false), ElementsAre(0, 1));
+  EXPECT_THAT(peers_of(nodes, 0, false), ElementsAre(2, 3, 4));
+  EXPECT_THAT(peers_of(nodes, 1, false), ElementsAre(3, 4, 2));
+  EXPECT_THAT(peers_of({0, 1}, 0, true), IsEmpty());
   EXPECT_THAT(peers_of({7}, 0, true), IsEmpty());
 }
 
