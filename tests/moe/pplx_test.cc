@@ -106,7 +106,7 @@ TEST(Pplx, T25_EverybodySendsToOneDevice) {
   const Result even = good_run(small_run("pplx", 12, 4, make_workload(24, 2, 16, 1024, 8)));
   const Workload hot = routed(make_workload(24, 2, 16, 1024, 8), {{6, 7}, {7, 6}});
   RunConfig config = small_run("pplx", 12, 4, hot);
-  EXPECT_GT(latency(good_run(config), 0), 2 * latency(even, 0));
+  EXPECT_GT(latency(good_run(config), 0), 1.5 * latency(even, 0));
   config.adversary = true;
   good_run(config);
 }
@@ -155,12 +155,17 @@ TEST(Pplx, T4_WaitingForMaskedChoicesHangsAndSaysSo) {
                                 "3, masked: none)"));
 }
 
-// A device that does not wait for its peers writes over what they have not taken yet.
+// A device that does not wait for its peers tells them of the next call before they have read what
+// it said of this one. Here none gets rows of another, which would make it wait.
 TEST(Pplx, T11_NotWaitingForPeersIsCaught) {
-  RunConfig config = sabotaged("skip-wait", make_workload(8, 2, 8));
-  config.iterations = 4;
-  config.check = true;
-  EXPECT_FALSE(run_alone(config).result.check().findings().empty());
+  const Workload own = routed(make_workload(8, 2, 1), {{0, 1}, {2, 3}, {4, 5}, {6, 7}});
+  for (const char* how : {"none", "skip-wait"}) {
+    RunConfig config = sabotaged(how, own);
+    config.iterations = 4;
+    config.check = true;
+    const RunOutcome outcome = run_alone(config);
+    EXPECT_EQ(outcome.result.check().findings().empty(), how == std::string("none"));
+  }
 }
 
 TEST(Pplx, TheHalvesMayBeTwoLaunches) {
