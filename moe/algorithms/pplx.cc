@@ -9,7 +9,11 @@
 // Its combine waits for a row of every choice, and so for ever where a choice is masked; this one
 // waits for those that there are (--set algorithm.sabotage=wait-top-k does as the source).
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -73,7 +77,11 @@ class Pplx final : public MessageLayer, private PplxBuffers {
     core.phase("tell peers");
     const Share mine = share(problem_.devices, core.count(), core.index());
     for (std::uint32_t device = mine.begin; device < mine.end; ++device) {
-      co_await core.signal(device, through(call, core.rank()), call, false);
+      if (device == core.rank()) {
+        core.write(through(call, device), call);
+      } else {
+        co_await core.signal(device, through(call, core.rank()), call, false);
+      }
     }
   }
 
@@ -246,6 +254,19 @@ class Pplx final : public MessageLayer, private PplxBuffers {
     }
   }
 
+  // Who should send a token's rows, for the hang report.
+  std::string owners_of(std::uint32_t token, std::uint32_t wanted,
+                        std::span<const std::int32_t> ids) const {
+    std::set<std::uint32_t> owners;
+    for (const std::int32_t id : ids) {
+      if (id >= 0) owners.insert(problem_.placement.owner(static_cast<std::uint32_t>(id)));
+    }
+    const auto masked = std::count_if(ids.begin(), ids.end(), [](auto id) { return id < 0; });
+    return fmt::format("device {} (rows of {} choices of token {}, {} of which are masked)",
+                       owners.empty() ? "none" : fmt::format("{}", fmt::join(owners, ", ")), wanted,
+                       token, wanted == ids.size() ? masked : 0);
+  }
+
   // Tokens are dealt to the cores: wait for a token's rows, add them in ascending k.
   emu::Task reduce(Core& core, std::uint32_t iteration) {
     core.phase("reduce");
@@ -262,14 +283,7 @@ class Pplx final : public MessageLayer, private PplxBuffers {
       const auto wanted =
           sabotage_ == "wait-top-k" ? top_k : static_cast<std::uint32_t>(rows.size());
       const auto writer = [this, token, wanted, ids](std::uint32_t) {
-        std::string owners;
-        for (const std::int32_t id : ids) {
-          if (!owners.empty()) owners += ", ";
-          owners += id < 0 ? "masked: none"
-                           : fmt::format("device {}",
-                                         problem_.placement.owner(static_cast<std::uint32_t>(id)));
-        }
-        return fmt::format("the owners of the {} choices of token {} ({})", wanted, token, owners);
+        return owners_of(token, wanted, ids);
       };
       const Slots word{returned(token)};
       const Predicate all = devices::word_equals(wanted);

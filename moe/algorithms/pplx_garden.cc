@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace orrery::moe {
 
@@ -65,7 +67,9 @@ SendPlan PplxGarden::plan_of(Core& core, std::uint32_t iteration) {
 emu::Task PplxGarden::wait_peers(Core& core, std::uint32_t call) {
   core.phase("wait peers");
   if (call == 1) co_return;
-  const auto writer = [](std::uint32_t) { return std::string("every other device, once"); };
+  const auto writer = [&core](std::uint32_t) {
+    return fmt::format("device {} and every further one, once each", core.rank() == 0 ? 1 : 0);
+  };
   const Slots word{through(call - 1)};
   const Predicate all = devices::word_equals(problem_.devices - 1);
   co_await core.wait_until(word, all, writer);
@@ -85,8 +89,9 @@ emu::Task PplxGarden::wait_sent(Core& core) {
 
 emu::Task PplxGarden::wait_slabs(Core& core, std::uint32_t expected) {
   const auto writer = [this, &core, expected](std::uint32_t) {
-    return fmt::format("devices {}, {} writes in all", fmt::join(far_[core.rank()], ", "),
-                       expected);
+    std::vector<std::uint32_t> peers = far_[core.rank()];
+    std::sort(peers.begin(), peers.end());
+    return fmt::format("device {}: {} writes in all", fmt::join(peers, ", "), expected);
   };
   const Slots word{arrived()};
   const Predicate all = devices::word_equals(expected);

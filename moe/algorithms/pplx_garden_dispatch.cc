@@ -147,7 +147,9 @@ emu::Task PplxGarden::send_private(Core& core, const SendPlan& plan, Handles& ha
 
 emu::Task PplxGarden::work_out_routes(Core& core) {
   core.phase("wait counts");
-  const auto writer = [](std::uint32_t) { return std::string("every other device's worker"); };
+  const auto writer = [&core](std::uint32_t) {
+    return fmt::format("device {} and every further one: its counts", core.rank() == 0 ? 1 : 0);
+  };
   const Slots word{routed()};
   const Predicate all = devices::word_equals(problem_.devices - 1);
   co_await core.wait_until(word, all, writer);

@@ -133,7 +133,7 @@ TEST(PplxGarden, T28_AMissingCountIsNamed) {
   // The first slab of device 0, to device 2.
   EXPECT_THAT(report, HasSubstr("device 2 core 0 (dispatch, iteration 0): polls address 0x"));
   EXPECT_THAT(report, HasSubstr("holds 0x1, wants word equal to 0x2"));
-  EXPECT_THAT(report, HasSubstr("expected writer: devices 0, 1, 2 writes in all"));
+  EXPECT_THAT(report, HasSubstr("expected writer: device 0, 1: 2 writes in all"));
   EXPECT_THAT(report, HasSubstr("expected writer: device 2 core 0 (worker)"));
 }
 

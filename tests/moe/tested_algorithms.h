@@ -17,6 +17,8 @@ struct TestedAlgorithm {
   std::string algorithm;
   Settings settings;                      // algorithm.*
   std::uint32_t atomic_block_bytes = 64;  // of the fabric: what it needs
+  // A device ends a call by telling every other one, which hears of it in the next call.
+  bool tells_next_call = false;
 
   /// For names of tests: letters, digits and underscores.
   std::string name() const {
@@ -46,10 +48,10 @@ inline std::vector<TestedAlgorithm> tested_algorithms() {
       {"tutel-2dh", {{"algorithm.capacity_factor", "1"}}},
       {"deepep-ll", {}},
       {"deepep-ll", {{"algorithm.release", "trust-order"}, {"algorithm.hook", "true"}}},
-      {"pplx", {}},
-      {"pplx", {{"algorithm.split", "true"}, {"algorithm.quantise", "bf16"}}},
-      {"pplx-garden", {}},
-      {"pplx-garden", {{"algorithm.max_private_tokens", "2"}}},
+      {"pplx", {}, 64, true},
+      {"pplx", {{"algorithm.split", "true"}, {"algorithm.quantise", "bf16"}}, 64, true},
+      {"pplx-garden", {}, 64, true},
+      {"pplx-garden", {{"algorithm.max_private_tokens", "2"}}, 64, true},
       {"nccl-bsp", {}},
       {"nccl-bsp",
        {{"algorithm.quantise", "int8"}, {"algorithm.channels", "3"}, {"algorithm.probs", "true"}}},
