@@ -77,11 +77,9 @@ class Pplx final : public MessageLayer, private PplxBuffers {
     core.phase("tell peers");
     const Share mine = share(problem_.devices, core.count(), core.index());
     for (std::uint32_t device = mine.begin; device < mine.end; ++device) {
-      if (device == core.rank()) {
-        core.write(through(call, device), call);
-      } else {
-        co_await core.signal(device, through(call, core.rank()), call, false);
-      }
+      const fabric::Address word = through(call, core.rank());
+      if (device == core.rank()) core.write(word, call);
+      if (device != core.rank()) co_await core.signal(device, word, call, false);
     }
   }
 
@@ -98,17 +96,12 @@ class Pplx final : public MessageLayer, private PplxBuffers {
     }
   }
 
-  // Receives in a launch of its own.
-  emu::Task second_half(Core& core) {
-    if (split_) co_await core.next_kernel();
-  }
-
   emu::Task dispatch(Core& core, std::uint32_t iteration) override {
     std::uint32_t call = 0;
     co_await begin_call(core, call);
     co_await send_counts(core, iteration);
     co_await send_tokens(core, iteration);
-    co_await second_half(core);
+    if (split_) co_await core.next_kernel();
     co_await wait_rows(core);
     co_await copy_rows(core);
     co_await end_call(core, call);
@@ -228,7 +221,7 @@ class Pplx final : public MessageLayer, private PplxBuffers {
     std::uint32_t call = 0;
     co_await begin_call(core, call);
     co_await send_outputs(core);
-    co_await second_half(core);
+    if (split_) co_await core.next_kernel();
     co_await reduce(core, iteration);
     co_await end_call(core, call);
   }
@@ -282,9 +275,7 @@ class Pplx final : public MessageLayer, private PplxBuffers {
       }
       const auto wanted =
           sabotage_ == "wait-top-k" ? top_k : static_cast<std::uint32_t>(rows.size());
-      const auto writer = [this, token, wanted, ids](std::uint32_t) {
-        return owners_of(token, wanted, ids);
-      };
+      const auto writer = [&](std::uint32_t) { return owners_of(token, wanted, ids); };
       const Slots word{returned(token)};
       const Predicate all = devices::word_equals(wanted);
       co_await core.wait_until(word, all, writer);
