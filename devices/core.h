@@ -79,7 +79,7 @@ class Core {
   /// than all bytes of this put are visible, on every fabric and in event order
   /// (NVSHMEM_SIGNAL_ADD). So the word tells how many such puts are complete, whatever order they
   /// come in: it also stands for the count of writes with immediate data that a receiver keeps. Of
-  /// any other put it promises nothing. Between NICs the addition is an atomic (device.nic.add_by).
+  /// any other put it promises nothing. Between NICs device.nic.add_by says who adds, and how.
   /// `give`: as give() does.
   Await<PutOperation> put_signal_add(std::uint32_t rank, const Piece& piece, fabric::Address signal,
                                      std::uint64_t value, bool give = false) {

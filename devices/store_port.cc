@@ -353,6 +353,7 @@ void StorePort::send_next(std::uint32_t number, emu::Time now) {
   packet.first = put.packets == 0;
   packet.signal = put.signal && put.piece + 1 == put.pieces.size();
   if (packet.signal && put.signal_adds) packet.kind = PacketKind::kAtomicAdd;
+  if (put.signal && !packet.signal) packet.by_proxy = false;  // data is written by the NIC
   packet.number = packets_++;
   const bool per_packet = network_.rules(packet.scale_out).choice_per == Fabric::PACKET;
   packet.choice = network_.choice(node_, packet.destination,

@@ -165,20 +165,30 @@ bool PutOperation::store(Core& core) {
   return core.spend(Category::kIssue, takes);
 }
 
-// A put and its signal are two requests.
+// A put and its signal are two requests; but what a proxy of the peer adds travels as immediate
+// data of the put.
 bool PutOperation::post(Core& core) {
   DeviceProcess& device = core.device();
   const NicCosts& costs = *core.costs().nic;
   const emu::Time at = core.now() + costs.post;
   if (fenced_) core.note_fence();
+  const bool immediate = adds_ && costs.add_by_peer;
+  const bool apart = signal_ && !immediate;
   StoreRequest request = request_of(core);
-  request.pieces = data();
-  if (!signal_) request.immediate = {immediate_.data(), immediate_bytes_};
+  std::vector<Piece> pieces(data().begin(), data().end());
+  if (immediate) {
+    pieces.push_back(signal_piece_);
+    request.signal = true;
+    request.signal_adds = true;
+    request.by_proxy = true;
+  }
+  request.pieces = pieces;
+  if (!apart) request.immediate = {immediate_.data(), immediate_bytes_};
   core.count_posted();
   handle_ = device.post(request, fenced_, at);
-  note_put(core, request.pieces, handle_, !signal_ ? verb() : give_ ? Verb::kGive : Verb::kPut);
+  note_put(core, request.pieces, handle_, !apart ? verb() : give_ ? Verb::kGive : Verb::kPut);
   std::uint64_t bytes = bytes_of(request.pieces);
-  if (signal_) {
+  if (apart) {
     const bool flag = costs.put_signal == Nic::FENCE_FLAG;
     if (costs.put_signal == Nic::FENCE) device.fence_by_proxy(core.queue(), rank_, at);
     if (costs.put_signal != Nic::QUEUE_PAIR) core.note_fence();

@@ -7,9 +7,9 @@
 // a2a-kernels/src/a2a/*.cu, as read for this project. Differences: its worker is a thread of the
 // host, which posts all requests and works out the routes; here core 0 stands for it, and what it
 // posts goes as the NIC's preset says. Rows of a node's devices count themselves, instead of a flag
-// behind a barrier of all cores; counts and barriers within a node go over its network as well. Its
-// two kernels of an operation are one. A write is one request to one NIC, its count another. Peers
-// take turns as peers_of() says, which there is left to the NIC.
+// behind a barrier of all cores; counts and barriers within a node go over its network as well. The
+// worker meets its device's cores between the two kernels of an operation. A write is one request
+// to one NIC. Peers take turns as peers_of() says, which there is left to the NIC.
 //
 // pplx_garden.cc has what calls share, pplx_garden_dispatch.cc and pplx_garden_combine.cc the
 // operations, pplx_garden_routes.h which row goes where.
@@ -70,7 +70,8 @@ class PplxGarden final : public MessageLayer, private PplxGardenBuffers {
   emu::Task send_private(devices::Core& core, const SendPlan& plan, Handles& handles);
   emu::Task work_out_routes(devices::Core& core);
   emu::Task send_overflow(devices::Core& core, const SendPlan& plan, Handles& handles);
-  emu::Task exchange(devices::Core& core, const SendPlan& plan, std::uint32_t call);
+  emu::Task exchange(devices::Core& core, const SendPlan& plan, std::uint32_t call,
+                     Handles& handles);
   emu::Task receive(devices::Core& core, const SendPlan& plan, std::uint32_t call);
   bool is_direct(std::uint32_t rank, const SendPlan& plan, std::uint32_t owner,
                  std::uint32_t position) const;
@@ -82,7 +83,8 @@ class PplxGarden final : public MessageLayer, private PplxGardenBuffers {
   void discard_overflow(devices::Core& core, const SendPlan& plan);
   std::uint32_t first_at(devices::Core& core, std::uint32_t source);
   emu::Task copy_outputs(devices::Core& core);
-  emu::Task exchange_outputs(devices::Core& core, std::uint32_t call);
+  emu::Task send_outputs(devices::Core& core, Handles& handles);
+  emu::Task finish_outputs(devices::Core& core, std::uint32_t call, const Handles& handles);
   emu::Task reduce(devices::Core& core, const SendPlan& plan, std::uint32_t iteration);
   std::vector<ComingRow> rows_from(devices::Core& core, const std::vector<std::uint32_t>& sources,
                                    std::vector<std::uint32_t>& taken);

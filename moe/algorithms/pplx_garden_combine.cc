@@ -16,7 +16,10 @@ emu::Task PplxGarden::combine(Core& core, std::uint32_t iteration) {
   }
   co_await core.barrier();
   if (copies(core)) co_await copy_outputs(core);
-  if (is_worker(core)) co_await exchange_outputs(core, call);
+  Handles handles;
+  if (is_worker(core)) co_await send_outputs(core, handles);
+  co_await core.next_kernel();
+  if (is_worker(core)) co_await finish_outputs(core, call, handles);
   if (copies(core)) {
     core.phase("wait near rows");
     for (const std::uint32_t peer : near_peers_[core.rank()]) {
@@ -82,13 +85,12 @@ emu::Task PplxGarden::copy_outputs(Core& core) {
 }
 
 // Every peer of another node gets its rows as one write.
-emu::Task PplxGarden::exchange_outputs(Core& core, std::uint32_t call) {
+emu::Task PplxGarden::send_outputs(Core& core, Handles& handles) {
   const std::uint32_t me = core.rank();
   co_await wait_sent(core);
   core.phase("send rows");
   std::vector<std::uint32_t> taken(local_experts(me), 0);
   const std::vector<ComingRow> rows = rows_from(core, far_[me], taken);
-  Handles handles;
   std::size_t next = 0;
   for (const std::uint32_t peer : far_[me]) {
     const std::uint32_t first = first_at(core, peer);
@@ -100,11 +102,16 @@ emu::Task PplxGarden::exchange_outputs(Core& core, std::uint32_t call) {
     }
     co_await write_slab(core, peer, std::move(pieces), handles);
   }
+}
+
+emu::Task PplxGarden::finish_outputs(Core& core, std::uint32_t call, const Handles& handles) {
+  const std::uint32_t me = core.rank();
   core.phase("wait rows");
   co_await wait_slabs(core, static_cast<std::uint32_t>(far_[me].size()));
   co_await core.store(me, complete(), call);
   for (const auto& handle : handles) co_await core.wait_local(handle);
-  for (const ComingRow& each : rows) {
+  std::vector<std::uint32_t> taken(local_experts(me), 0);
+  for (const ComingRow& each : rows_from(core, far_[me], taken)) {
     core.discard(expert_output(first_row(each.local) + each.row), row_stride());
   }
 }

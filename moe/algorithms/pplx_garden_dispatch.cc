@@ -31,7 +31,13 @@ emu::Task PplxGarden::dispatch(Core& core, std::uint32_t iteration) {
   co_await core.barrier();
   if (is_worker(core)) co_await send_counts(core);
   if (copies(core)) co_await copy_to_send(core, plan, iteration);
-  if (is_worker(core)) co_await exchange(core, plan, call);
+  Handles handles;
+  if (is_worker(core)) {
+    co_await wait_sent(core);
+    co_await send_private(core, plan, handles);
+  }
+  co_await core.next_kernel();
+  if (is_worker(core)) co_await exchange(core, plan, call, handles);
   if (copies(core)) co_await receive(core, plan, call);
   co_await end_call(core, call);
 }
@@ -102,11 +108,9 @@ emu::Task PplxGarden::copy_to_send(Core& core, const SendPlan& plan, std::uint32
   }
 }
 
-// What the worker does while the cores copy.
-emu::Task PplxGarden::exchange(Core& core, const SendPlan& plan, std::uint32_t call) {
-  Handles handles;
-  co_await wait_sent(core);
-  co_await send_private(core, plan, handles);
+// Behind the private rows, while the cores begin to take what has come.
+emu::Task PplxGarden::exchange(Core& core, const SendPlan& plan, std::uint32_t call,
+                               Handles& handles) {
   co_await work_out_routes(core);
   co_await send_overflow(core, plan, handles);
   co_await core.store(core.rank(), counted(), call);

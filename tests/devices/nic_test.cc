@@ -534,6 +534,30 @@ TEST(PutSignalAdd, IsCarriedOutByWhomTheNicSays) {
   EXPECT_EQ(seen_with("add_by: PEER_PROXY"), 150'000);
 }
 
+// For a NIC that adds they are two requests, for a proxy the word is immediate data of the put.
+TEST(PutSignalAdd, IsOneRequestWhereAProxyCounts) {
+  const auto seen_with = [](const std::string& by) {
+    Rig rig(machine_of(text_of(kUnordered,
+                               "posting: PROXY proxy_post_ns: 1000 put_signal: FENCE "
+                               "fence: ENDPOINT add_by: " +
+                                   by)),
+            2);
+    emu::Time seen = 0;
+    rig.run(0, [](Core& core) -> emu::Task {
+      const Piece piece{4096, 4096, 4096};
+      co_await core.put_signal_add(1, piece, 0, 1);
+    });
+    rig.run(1, sees(0, 1, seen));
+    EXPECT_EQ(rig.go(), "");
+    EXPECT_EQ(rig.device(0).counters().proxy_fences, by == "NIC" ? 1u : 0u);
+    return seen;
+  };
+  const emu::Time put = 1'000'000 + wire(4096) + kWay;
+  EXPECT_EQ(seen_with("PEER_PROXY"), put + wire(8));
+  // Where nothing orders the two, the second waits until the first is acknowledged.
+  EXPECT_EQ(seen_with("NIC"), put + kWay + 1'000'000 + wire(8) + kWay);
+}
+
 // Inside a domain it is one put: the word is its last packet.
 TEST(PutSignalAdd, IsOnePutByStores) {
   Rig rig(machine_of(R"(
@@ -603,6 +627,9 @@ TEST(PutSignalAdd, CountsCompletePutsBetweenNics) {
       {kUnordered, "put_signal: FENCE_FLAG"},
       {"order_scope: NONE ack_at: RECEIVED", "put_signal: FENCE_FLAG"},
       {kUnordered, "posting: PROXY put_signal: FENCE fence: ENDPOINT"},
+      {kUnordered, "posting: PROXY put_signal: FENCE fence: ENDPOINT add_by: PEER_PROXY"},
+      {"order_scope: NONE ack_at: RECEIVED",
+       "posting: PROXY put_signal: FENCE fence: DESTINATION add_by: PEER_PROXY"},
       {"order_scope: QUEUE_PAIR order_kind: SIGNALS ack_at: VISIBLE", ""},
       {"order_scope: QUEUE_PAIR order_kind: SIGNALS ack_at: RECEIVED",
        "posting: PROXY proxies: 2 fence: ENDPOINT signal_by: PEER_PROXY"},
