@@ -209,17 +209,16 @@ void MoeLayer::encode_again(Core& core, fabric::Address record, fabric::Address 
   core.memory().write(record, std::as_const(core.memory()).view(other, bytes));
 }
 
-void MoeLayer::weighted_sum(Core& core, std::uint32_t token,
-                            std::span<const WeightedRow> rows) const {
+void MoeLayer::sum_rows(Core& core, fabric::Address to, std::span<const WeightedRow> rows) const {
   fabric::Memory& memory = core.memory();
   for (const WeightedRow& each : rows) core.note_read(each.row, output_row_bytes());
-  core.note_write(output(token), output_row_bytes(), devices::Verb::kRow);
+  core.note_write(to, output_row_bytes(), devices::Verb::kRow);
   if (problem_.control) {
     RowIdentity identity = 0;
     for (const WeightedRow& each : rows) {
       identity = add_identity(identity, identity_at(memory, each.row), each.weight);
     }
-    put_identity(head(memory, output(token)), identity);
+    put_identity(head(memory, to), identity);
     return;
   }
   thread_local std::vector<float> sum;
@@ -228,7 +227,7 @@ void MoeLayer::weighted_sum(Core& core, std::uint32_t token,
     accumulate(sum, std::as_const(memory).array<std::uint16_t>(each.row, problem_.hidden()),
                each.weight);
   }
-  round_to_bf16(sum, memory.array<std::uint16_t>(output(token), problem_.hidden()));
+  round_to_bf16(sum, memory.array<std::uint16_t>(to, problem_.hidden()));
 }
 
 emu::Task MoeLayer::run_experts(Core& core, std::uint32_t iteration) {
@@ -347,8 +346,26 @@ RowIdentity MoeLayer::combined_identity(std::uint32_t device, std::uint32_t toke
   return fit(sum);
 }
 
-// The output equals the dense reference, bit for bit: the reduction order is defined (ascending k,
-// fp32).
+RowIdentity MoeLayer::combined_identity(std::uint32_t device, std::uint32_t token,
+                                        std::uint32_t iteration) const {
+  using Item = ReductionOrder::Item<RowIdentity>;
+  const RowIdentity input = fit(input_identity(problem_.seed, iteration, device, token));
+  std::vector<Item> items;
+  const auto ids = problem_.tables[iteration].ids(device, token);
+  const auto weights = problem_.tables[iteration].weights(device, token);
+  for (std::uint32_t k = 0; k < ids.size(); ++k) {
+    if (ids[k] < 0) continue;
+    const auto expert = static_cast<std::uint32_t>(ids[k]);
+    items.push_back({expert, weights[k], fit(output_identity(input, expert))});
+  }
+  return reduction_.sum<RowIdentity>(std::move(items), [this](std::span<const Item> rows) {
+    RowIdentity sum = 0;
+    for (const Item& each : rows) sum = add_identity(sum, each.row, each.weight);
+    return fit(sum);
+  });
+}
+
+// The output equals the dense reference, bit for bit: the reduction order is defined.
 Verdict MoeLayer::verify_combine(DeviceProcess& device, std::uint32_t iteration) {
   Verdict verdict;
   const fabric::Memory& memory = device.memory();
@@ -357,8 +374,7 @@ Verdict MoeLayer::verify_combine(DeviceProcess& device, std::uint32_t iteration)
   std::vector<std::uint8_t> same(count);
   for (std::uint32_t token = 0; problem_.control && token < count; ++token) {
     digests[token] = identity_at(memory, output(token));
-    same[token] =
-        digests[token] == combined_identity(device.rank(), token, iteration, add_identity);
+    same[token] = digests[token] == combined_identity(device.rank(), token, iteration);
   }
 #pragma omp parallel num_threads(problem_.threads) if (!problem_.control)
   {
@@ -369,7 +385,7 @@ Verdict MoeLayer::verify_combine(DeviceProcess& device, std::uint32_t iteration)
       const auto bytes = memory.view(output(token), output_row_bytes());
       digests[token] = emu::digest_bytes(bytes);
       reference_row(problem_.tables[iteration], problem_.experts, problem_.seed, iteration,
-                    device.rank(), token, precision_, scratch, want);
+                    device.rank(), token, precision_, reduction_, scratch, want);
       same[token] = std::memcmp(bytes.data(), want.data(), bytes.size()) == 0;
     }
   }

@@ -10,11 +10,13 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "moe/algorithm.h"
 #include "moe/layout.h"
 #include "moe/quantise.h"
+#include "moe/reduction_order.h"
 #include "moe/reference.h"
 #include "moe/row_identity.h"
 #include "moe/sent_rows.h"
@@ -86,9 +88,17 @@ class MoeLayer : public Algorithm {
     fabric::Address row;
     float weight;
   };
+  /// Writes the sum of `rows`, a row of bf16, to `to`, which is none of them. Costs no virtual
+  /// time.
+  void sum_rows(devices::Core& core, fabric::Address to, std::span<const WeightedRow> rows) const;
   /// The token's combined row: the sum of `rows`. Costs no virtual time.
   void weighted_sum(devices::Core& core, std::uint32_t token,
-                    std::span<const WeightedRow> rows) const;
+                    std::span<const WeightedRow> rows) const {
+    sum_rows(core, output(token), rows);
+  }
+  /// Combined rows are added in this order, instead of in ascending k: what they are checked
+  /// against. For constructors.
+  void reduce_in(ReductionOrder order) { reduction_ = std::move(order); }
 
   // --- Buffers of a device. Rows of expanded, scales, tags and outputs lie as RowOrder says. ---
   /// Where the rows of a local expert begin, kAsTheyCome.
@@ -121,6 +131,9 @@ class MoeLayer : public Algorithm {
   using AddIdentity = RowIdentity (*)(RowIdentity sum, RowIdentity row, float weight);
   RowIdentity combined_identity(std::uint32_t device, std::uint32_t token, std::uint32_t iteration,
                                 AddIdentity add) const;
+  /// The same where rows are added as the layer's order of reduction has it.
+  RowIdentity combined_identity(std::uint32_t device, std::uint32_t token,
+                                std::uint32_t iteration) const;
   /// The rows that all devices send in an iteration.
   std::shared_ptr<const SentRows> sent_rows(std::uint32_t iteration);
 
@@ -152,6 +165,7 @@ class MoeLayer : public Algorithm {
   Verdict verify_dispatch(devices::DeviceProcess& device, std::uint32_t iteration);
   Verdict verify_combine(devices::DeviceProcess& device, std::uint32_t iteration);
 
+  ReductionOrder reduction_;
   std::uint32_t payload_bytes_;
   std::uint32_t head_bytes_;  // of a row that hold its identity
   std::uint64_t most_rows_;   // of one expert

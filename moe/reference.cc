@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "moe/reduce.h"
 #include "moe/rows.h"
@@ -50,6 +51,35 @@ void reference_row(const RoutingTable& table, const Experts& experts, std::uint6
                     accumulate(scratch.sum, row, weight);
                   });
   round_to_bf16(scratch.sum, out);
+}
+
+void reference_row(const RoutingTable& table, const Experts& experts, std::uint64_t seed,
+                   std::uint32_t iteration, std::uint32_t device, std::uint32_t token,
+                   Precision precision, const ReductionOrder& order, ReferenceScratch& scratch,
+                   std::span<std::uint16_t> out) {
+  if (order.is_plain()) {
+    reference_row(table, experts, seed, iteration, device, token, precision, scratch, out);
+    return;
+  }
+  using Row = std::vector<std::uint16_t>;
+  std::vector<ReductionOrder::Item<Row>> items;
+  const std::span<const std::int32_t> ids = table.ids(device, token);
+  std::size_t k = 0;
+  for_each_output(table, experts, seed, iteration, device, token, precision, scratch,
+                  [&](std::span<const std::uint16_t> row, float weight) {
+                    while (ids[k] < 0) ++k;
+                    const auto expert = static_cast<std::uint32_t>(ids[k++]);
+                    items.push_back({expert, weight, Row(row.begin(), row.end())});
+                  });
+  const auto add = [&](std::span<const ReductionOrder::Item<Row>> rows) {
+    scratch.sum.assign(experts.hidden(), 0.0f);
+    for (const auto& each : rows) accumulate(scratch.sum, each.row, each.weight);
+    Row sum(experts.hidden());
+    round_to_bf16(scratch.sum, sum);
+    return sum;
+  };
+  const Row sum = order.sum<Row>(std::move(items), add);
+  std::copy(sum.begin(), sum.end(), out.begin());
 }
 
 void reference_bounds(const RoutingTable& table, const Experts& experts, std::uint64_t seed,

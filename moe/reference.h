@@ -7,6 +7,7 @@
 
 #include "moe/experts.h"
 #include "moe/quantise.h"
+#include "moe/reduction_order.h"
 #include "moe/routing_table.h"
 
 namespace orrery::moe {
@@ -26,6 +27,12 @@ struct ReferenceScratch {
 void reference_row(const RoutingTable& table, const Experts& experts, std::uint64_t seed,
                    std::uint32_t iteration, std::uint32_t device, std::uint32_t token,
                    Precision precision, ReferenceScratch& scratch, std::span<std::uint16_t> out);
+
+/// The same where rows are added as `order` has it.
+void reference_row(const RoutingTable& table, const Experts& experts, std::uint64_t seed,
+                   std::uint32_t iteration, std::uint32_t device, std::uint32_t token,
+                   Precision precision, const ReductionOrder& order, ReferenceScratch& scratch,
+                   std::span<std::uint16_t> out);
 
 /// What the combined output of a token may be where its rows are added in any order: from `least`
 /// to `most`, both as bf16 and for each element. The products w_k * expert_k(x) are rounded to fp32

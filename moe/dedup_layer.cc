@@ -1,0 +1,124 @@
+#include "moe/dedup_layer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "devices/fetch_add_each.h"
+
+namespace orrery::moe {
+
+using devices::Core;
+
+namespace {
+// Vector passes: cast with a scale (widen, abs, reduce max, scale, narrow twice); weighted sum on a
+// GPU (widen, multiply and add at once).
+constexpr int kCastPasses = 6;
+constexpr int kAccumulatePasses = 2;
+
+void keep_each_once(std::vector<std::uint32_t>& devices) {
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+}
+}  // namespace
+
+std::uint64_t DedupLayer::touched_bytes(std::uint32_t device) const {
+  std::uint64_t most_rows = 0;
+  std::uint64_t most_tokens = 0;
+  for (std::uint32_t iteration = 0; iteration < problem_.iterations; ++iteration) {
+    most_rows = std::max(most_rows, rows(device, iteration));
+    most_tokens = std::max<std::uint64_t>(most_tokens, tokens(device, iteration));
+  }
+  return MoeLayer::touched_bytes(device) + 2 * most_rows * (message_stride() + taken_bytes()) +
+         most_tokens * (1 + problem_.top_k()) * message_stride();
+}
+
+fabric::Address DedupLayer::message_rows(std::uint64_t count) {
+  if (problem_.control) {
+    const auto identity = std::min(kIdentityBytes, payload_bytes());
+    const auto behind = static_cast<std::uint32_t>(align_up(payload_bytes(), 16));
+    layout_.carry_only({{0, identity}, {std::max(identity, behind), message_bytes()}});
+  }
+  return layout_.rows(count, message_stride());
+}
+
+void DedupLayer::write_token(Core& core, std::uint32_t token, fabric::Address to) const {
+  const float scale = encode(core, token, to);
+  core.write(header(to), Header{core.rank(), token, scale, problem_.top_k()});
+  const std::uint64_t first = std::uint64_t{token} * problem_.top_k();
+  const auto ids = core.array<std::int32_t>(this->ids() + first * 4, problem_.top_k());
+  const auto weights = core.array<float>(this->weights() + first * 4, problem_.top_k());
+  for (std::uint32_t k = 0; k < problem_.top_k(); ++k) {
+    core.write(header(to) + sizeof(Header) + k * sizeof(Choice), Choice{ids[k], weights[k]});
+  }
+}
+
+emu::Time DedupLayer::cast_time() const {
+  return precision_ == Precision::kInt8 ? kCastPasses * problem_.costs.vector(problem_.hidden())
+                                        : 0;
+}
+
+std::vector<std::uint32_t> DedupLayer::owners(std::span<const std::int32_t> ids) const {
+  std::vector<std::uint32_t> devices;
+  for (const std::int32_t id : ids) {
+    if (id >= 0) devices.push_back(problem_.placement.owner(static_cast<std::uint32_t>(id)));
+  }
+  keep_each_once(devices);
+  return devices;
+}
+
+std::vector<std::uint32_t> DedupLayer::owners(std::span<const Choice> choices) const {
+  std::vector<std::int32_t> ids;
+  for (const Choice& choice : choices) ids.push_back(choice.expert);
+  return owners(ids);
+}
+
+emu::Task DedupLayer::expand(Core& core, fabric::Address from, fabric::Address taken) {
+  core.accept(from, message_bytes());
+  co_await core.stream(message_bytes());
+  const Header head = header_of(core, from);
+  std::vector<fabric::Address> counters;
+  std::vector<TakenRow> rows;
+  std::vector<std::uint32_t> locals;
+  const auto choices = choices_of(core, from);
+  for (std::uint32_t k = 0; k < head.choices; ++k) {
+    if (choices[k].expert < 0) continue;
+    const auto expert = static_cast<std::uint32_t>(choices[k].expert);
+    if (problem_.placement.owner(expert) != core.rank()) continue;
+    locals.push_back(problem_.placement.local_index(expert));
+    counters.push_back(expert_rows(locals.back()));
+    rows.push_back({0, choices[k].weight, k});
+  }
+  std::vector<std::uint32_t> before(rows.size());
+  co_await devices::fetch_add_each(core, counters, 1, before);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].row = first_row(locals[i]) + before[i];
+    encode_again(core, expanded(rows[i].row), from);
+    core.write(scale(rows[i].row), head.scale);
+    core.write(tag(rows[i].row), RowTag{head.source, head.token, rows[i].k});
+    core.write(taken + sizeof(Taken) + i * sizeof(TakenRow), rows[i]);
+    co_await core.stream(payload_bytes());
+  }
+  const auto count = static_cast<std::uint32_t>(rows.size());
+  core.write(taken, Taken{head.source, head.token, count, 0});
+  core.discard(from, message_stride());
+}
+
+emu::Task DedupLayer::sum_taken(Core& core, fabric::Address taken, fabric::Address to) {
+  std::vector<WeightedRow> rows;
+  for (const TakenRow& each : taken_rows(core, taken)) {
+    rows.push_back({expert_output(each.row), each.weight});
+  }
+  co_await add_rows(core, to, std::move(rows), row_stride());
+}
+
+emu::Task DedupLayer::add_rows(Core& core, fabric::Address to, std::vector<WeightedRow> rows,
+                               std::uint64_t stride) {
+  if (!rows.empty()) co_await core.stream(rows.size() * output_row_bytes());
+  for (const WeightedRow& each : rows) core.accept(each.row, output_row_bytes());
+  co_await core.compute(rows.size() * kAccumulatePasses * core.costs().vector(problem_.hidden()));
+  sum_rows(core, to, rows);
+  for (const WeightedRow& each : rows) core.discard(each.row, stride);
+  co_await core.compute(core.costs().vector(problem_.hidden()));
+}
+
+}  // namespace orrery::moe
