@@ -126,7 +126,8 @@ void WaitReadyOperation::note_places(Core& core) const {
     core.note({.address = places_[place].address,
                .bytes = places_[place].bytes,
                .kind = CheckKind::kWait,
-               .detail = CheckRecord::kProbed});
+               .detail = static_cast<std::uint8_t>(CheckRecord::kProbed |
+                                                   (grows_ ? CheckRecord::kGrows : 0))});
   }
 }
 

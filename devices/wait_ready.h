@@ -57,6 +57,8 @@ class WaitReadyOperation : public Operation {
         read_(read),
         wants_(wants),
         expected_(expected) {}
+  /// What a place holds only grows, and any later value is as good: for --check.
+  void make_growing() { grows_ = true; }
   bool begin(Core& core) override;
   bool advance(Core& core) override;
   void on_visible(Core& core, const fabric::Packet& packet, fabric::Address address,
@@ -95,6 +97,7 @@ class WaitReadyOperation : public Operation {
   std::int64_t last_ = 0;        // the step at whose end the wait ends, as far as is known
   std::int64_t scheduled_ = -1;  // the step at whose end the core looks
   std::uint64_t seen_ = 0;
+  bool grows_ = false;
   bool caused_ = false;
   Cause cause_;
   emu::TraceOrigin woken_by_;  // the message that the cause came with

@@ -19,6 +19,8 @@ struct TestedAlgorithm {
   std::uint32_t atomic_block_bytes = 64;  // of the fabric: what it needs
   // A device ends a call by telling every other one, which hears of it in the next call.
   bool tells_next_call = false;
+  bool has_credits = false;     // the last ones of a call are of use to the next call alone
+  bool sums_in_groups = false;  // rounds the sum of a device's rows, or a node's: other outputs
 
   /// For names of tests: letters, digits and underscores.
   std::string name() const {
@@ -60,6 +62,34 @@ inline std::vector<TestedAlgorithm> tested_algorithms() {
         {"algorithm.sms", "2"}}},
       {"hybrid-ep", {}},
       {"hybrid-ep", {{"algorithm.group", "2"}, {"algorithm.quantise", "int8"}}},
+      {"deepep-normal",
+       {{"algorithm.group", "1"}, {"algorithm.queue_tokens", "9"}},
+       64,
+       false,
+       true,
+       true},
+      {"deepep-normal",
+       {{"algorithm.group", "2"},
+        {"algorithm.quantise", "int8"},
+        {"algorithm.chunk", "2"},
+        {"algorithm.queue_tokens", "3"},
+        {"algorithm.far_chunk", "3"},
+        {"algorithm.far_queue_tokens", "4"}},
+       64,
+       false,
+       true,
+       true},
+      {"triton-a2a", {}},
+      {"triton-a2a", {{"algorithm.release", "trust-order"}}},
+      {"triton-a2a",
+       {{"algorithm.signaling", "decoupled"},
+        {"algorithm.group", "2"},
+        {"algorithm.quantise", "bf16"}}},
+      {"triton-a2a", {{"algorithm.version", "v2"}}},
+      {"triton-a2a",
+       {{"algorithm.version", "v2"},
+        {"algorithm.signaling", "reordered"},
+        {"algorithm.release", "trust-order"}}},
       {"nccl-bsp", {}},
       {"nccl-bsp",
        {{"algorithm.quantise", "int8"}, {"algorithm.channels", "3"}, {"algorithm.probs", "true"}}},

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The Perseus studies: what signals cost where a proxy fences, and what is left of it when they are grouped.
-#   scripts/studies/perseus/study.sh [1…7] [a] [b]      all of them without a name
+#   scripts/studies/perseus/study.sh [1…8] [a] [b]      all of them without a name
 # Builds orrery if needed, sweeps, prints tables. Points are kept in build/studies/perseus (ORRERY_STUDIES replaces it):
 # stop it and start it again, finished points are not run twice. expectations.md was written before the first run.
 set -euo pipefail
@@ -111,6 +111,21 @@ study_7() {
     --title "coupled : Perseus"
 }
 
+# 8: Triton-distributed's all-to-all over the number of tokens; every variant's points are a sweep of their own.
+study_8() {
+  local a2a=(--topology perlmutter --workload qwen3-30b-a3b --algorithm triton-a2a --align --payload control --devices 32
+    --operation dispatch --vary tokens=1,4,16,64,256)
+  sweep 8-coupled "${a2a[@]}" --vary algorithm.version=v1,v2
+  sweep 8-source "${a2a[@]}" --set algorithm.release=trust-order --vary algorithm.version=v1,v2
+  sweep 8-reordered "${a2a[@]}" --set algorithm.signaling=reordered --vary algorithm.version=v1,v2
+  sweep 8-destination "${a2a[@]}" --set algorithm.signaling=decoupled --vary algorithm.version=v1,v2
+  sweep 8-all "${a2a[@]}" --set algorithm.signaling=decoupled --set algorithm.group=32 --vary algorithm.version=v1,v2
+  sweep 8-flag "${a2a[@]}" --set algorithm.ordering=nic-fence --vary algorithm.version=v1,v2
+  for variant in source coupled reordered destination all flag; do
+    table "8-$variant" --rows tokens --columns version --value dispatch.max --title "Dispatch, us: $variant"
+  done
+}
+
 # a: is it the fences? Concurrency at a fixed topology, topology at fixed concurrency, the fence's scope at both fixed.
 study_a() {
   sweep a "${micro[@]}" --set algorithm.bytes=4096 --vary algorithm.concurrent=8,96 --vary devices=8,64 \
@@ -139,7 +154,7 @@ study_b() {
     --title "decoupled less than coupled, %, by the time between two requests"
 }
 
-for name in "${@:-1 2 3 4 5 6 7 a b}"; do
+for name in "${@:-1 2 3 4 5 6 7 8 a b}"; do
   for each in $name; do
     echo "## Study $each"
     "study_$each"
