@@ -43,8 +43,6 @@ Program everything(bool places) {
       const auto handle = co_await core.put(next, kTarget + lane * 65536 + 100, kSource, 9'000);
       co_await core.put(far, kTarget + (4 + lane) * 65536, kSource, 600);
       co_await core.put_signal(far, kTarget + (4 + lane) * 65536, kSource, 700, kFlags + 4096, 1);
-      const Piece counted{kTarget + (4 + lane) * 65536, kSource, 700};
-      co_await core.put_signal_add(far, counted, kFlags + 8192, 1);
       co_await core.fence();
       co_await core.store(next, kFlags + lane * 64, round + 1);
       co_await core.store(far, kFlags + (kCores + lane) * 64, round + 1);
