@@ -39,7 +39,8 @@ emu::Task RankBarrier::enter(Core& core, std::uint32_t call) const {
   co_await core.barrier();
 }
 
-emu::Task RankBarrier::leave(Core& core, std::uint32_t call, std::uint32_t posting, bool flush) const {
+emu::Task RankBarrier::leave(Core& core, std::uint32_t call, std::uint32_t posting,
+                             bool flush) const {
   core.phase("flush");
   if (core.index() < posting) {
     const std::vector<Stage> all = stages(core.rank());
@@ -58,7 +59,8 @@ emu::Task RankBarrier::leave(Core& core, std::uint32_t call, std::uint32_t posti
 
 // Of one core. A stage begins when the one before is over: so the last one tells of all devices,
 // save where words of single cores, which tell of their puts alone, take its place.
-emu::Task RankBarrier::meet(Core& core, Point point, std::uint32_t call, std::uint32_t posting) const {
+emu::Task RankBarrier::meet(Core& core, Point point, std::uint32_t call,
+                            std::uint32_t posting) const {
   const std::vector<Stage> all = stages(core.rank());
   for (const Stage& stage : all) {
     for (const std::uint32_t peer : stage.peers) {
