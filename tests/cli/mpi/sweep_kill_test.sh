@@ -24,7 +24,11 @@ compare() {
   diff "$folder/expected.txt" "$folder/got.txt" > "$folder/diff.txt" || fail "$1 differs: $(head -c 2000 "$folder/diff.txt")"
 }
 
-alive() { [ -r "/proc/$1/stat" ] && [ "$(sed 's/.*) //; s/ .*//' "/proc/$1/stat" 2> /dev/null)" != Z ]; }
+# Its state is read once: a process may be gone at any moment.
+alive() {
+  local state
+  state=$(sed 's/.*) //; s/ .*//' "/proc/$1/stat" 2> /dev/null) && [ -n "$state" ] && [ "$state" != Z ]
+}
 
 kills=0 round=0 resumed=0
 while [ "$kills" -lt "$kills_wanted" ]; do
