@@ -121,6 +121,25 @@ bool PutOperation::start(Core& core) {
   return core.spend(Category::kIssue, posted_ ? core.costs().nic->post : core.costs().issue);
 }
 
+namespace {
+
+// The pieces of a put with its signal behind them; no heap for those of one piece.
+class PiecesAndSignal {
+ public:
+  std::span<const Piece> of(std::span<const Piece> data, const Piece& signal) {
+    if (data.size() == 1) return two_ = {data[0], signal};
+    several_.assign(data.begin(), data.end());
+    several_.push_back(signal);
+    return several_;
+  }
+
+ private:
+  std::array<Piece, 2> two_{};
+  std::vector<Piece> several_;
+};
+
+}  // namespace
+
 StoreRequest PutOperation::request_of(Core& core) const {
   StoreRequest request;
   request.destination = core.device().node_of(rank_);
@@ -149,13 +168,8 @@ bool PutOperation::store(Core& core) {
   }
   core.count_outstanding();
   StoreRequest request = request_of(core);
-  std::vector<Piece> with_signal;
-  request.pieces = data();
-  if (signal_) {
-    with_signal.assign(data().begin(), data().end());
-    with_signal.push_back(signal_piece_);
-    request.pieces = with_signal;
-  }
+  PiecesAndSignal both;
+  request.pieces = signal_ ? both.of(data(), signal_piece_) : data();
   request.signal = signal_;
   request.signal_adds = adds_;
   request.immediate = {immediate_.data(), immediate_bytes_};
@@ -175,14 +189,13 @@ bool PutOperation::post(Core& core) {
   const bool immediate = adds_ && costs.add_by_peer;
   const bool apart = signal_ && !immediate;
   StoreRequest request = request_of(core);
-  std::vector<Piece> pieces(data().begin(), data().end());
+  PiecesAndSignal both;
+  request.pieces = immediate ? both.of(data(), signal_piece_) : data();
   if (immediate) {
-    pieces.push_back(signal_piece_);
     request.signal = true;
     request.signal_adds = true;
     request.by_proxy = true;
   }
-  request.pieces = pieces;
   if (!apart) request.immediate = {immediate_.data(), immediate_bytes_};
   core.count_posted();
   handle_ = device.post(request, fenced_, at);
