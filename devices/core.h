@@ -158,8 +158,9 @@ class Core {
   /// peer may be seen before them, and so may a get.
   Await<QuietOperation> quiet();
   /// From here on this kernel's puts, stores and atomics of this core go through queue pair `queue`
-  /// (modulo device.queue_pairs) instead of the one of its own number; cores may share one. Without
-  /// effect unless order_scope is QUEUE_PAIR.
+  /// (modulo device.queue_pairs, between NICs device.nic.queue_pairs) instead of the one of its own
+  /// number; cores may share one. For stores without effect unless order_scope is QUEUE_PAIR; of a
+  /// NIC it also picks whose room is taken and which thread of a proxy posts.
   void use_queue(std::uint32_t queue) { queue_ = queue; }
 
   // --- Local memory and cores ---

@@ -300,7 +300,7 @@ PutHandle DeviceProcess::post(const StoreRequest& request, bool fenced, emu::Tim
     Proxy::Request asked;
     asked.post = posted;
     asked.rank = request.destination_rank;
-    proxy_->submit(proxy_->thread_of(request.queue), asked, at);
+    proxy_->submit(proxy_->thread_of(request.queue % costs_.nic->queue_pairs), asked, at);
   }
   return handle;
 }
@@ -310,7 +310,7 @@ void DeviceProcess::fence_by_proxy(std::uint32_t queue, std::uint32_t rank, emu:
   Proxy::Request asked;
   asked.kind = Proxy::Request::Kind::kFence;
   asked.rank = rank;
-  proxy_->submit(proxy_->thread_of(queue), asked, at);
+  proxy_->submit(proxy_->thread_of(queue % costs_.nic->queue_pairs), asked, at);
 }
 
 void DeviceProcess::deliver(const fabric::Packet& packet, emu::Time now) {

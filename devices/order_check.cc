@@ -98,6 +98,7 @@ OrderCheck check_order(Cluster& cluster) {
                         .cores = cluster.costs().cores,
                         .atomic_block_bytes = std::min(up.block_bytes, out.block_bytes),
                         .first_fragment = up.order_kind == fabric::Fabric::FIRST_FRAGMENT,
+                        .posted_first_fragment = out.order_kind == fabric::Fabric::FIRST_FRAGMENT,
                         .acknowledged_visible = up.ack_at == fabric::Fabric::VISIBLE,
                         .posted_acknowledged_visible = out.ack_at == fabric::Fabric::VISIBLE,
                         .signals_alone = up.order_kind == fabric::Fabric::SIGNALS,

@@ -16,6 +16,7 @@ OrderChecker::OrderChecker(const Rules& rules)
       puts_({.cores = rules.devices * rules.cores,
              .block_bytes = rules.atomic_block_bytes,
              .first_fragment = rules.first_fragment,
+             .posted_first_fragment = rules.posted_first_fragment,
              .acknowledged_visible = rules.acknowledged_visible,
              .posted_acknowledged_visible = rules.posted_acknowledged_visible,
              .signals_alone = rules.signals_alone,

@@ -37,6 +37,7 @@ class OrderChecker {
     std::uint32_t cores = 0;  // of each
     std::uint32_t atomic_block_bytes = 64;
     bool first_fragment = false;              // else whole puts are ordered, where any are
+    bool posted_first_fragment = false;       // the same of what NICs send
     bool acknowledged_visible = true;         // else an acknowledgement proves reception only
     bool posted_acknowledged_visible = true;  // the same of what NICs send
     bool signals_alone = false;               // order is of signals and atomics, after all others

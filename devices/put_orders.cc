@@ -35,6 +35,8 @@ std::uint32_t PutOrders::issued(Put put, std::uint32_t source, std::uint64_t ide
   put.drained = of_core_[core].drained;
   put.in_order = stream.channel != kNoStream &&
                  (devices::tells(identity) || !signals_alone(source, put.target));
+  put.first_alone =
+      is_posted(source, put.target) ? rules_.posted_first_fragment : rules_.first_fragment;
   stream.epochs.push_back(put.access.moment.epoch);
   of_core_[core].puts.push_back(index);
   in_flight_[{source, put.target, identity}] = index;
@@ -153,7 +155,7 @@ void PutOrders::acquire(Put& put, fabric::Address begin, fabric::Address end, Kn
     }
   }
   if (!put.in_order) return;
-  if (first_fragment_ && (end <= put.first_begin || begin >= put.first_end)) return;
+  if (put.first_alone && (end <= put.first_begin || begin >= put.first_end)) return;
   for (const std::uint32_t each : channels_[streams_[put.stream].channel]) {
     Stream& stream = streams_[each];
     if (each == put.stream) {
@@ -210,7 +212,7 @@ bool PutOrders::is_ordered(const Put& earlier, const Put& put, fabric::Address b
   }
   const std::uint32_t channel = streams_[put.stream].channel;
   if (!put.in_order || channel != streams_[earlier.stream].channel) return false;
-  if (first_fragment_ && (begin < put.first_begin || end > put.first_end)) return false;
+  if (put.first_alone && (begin < put.first_begin || end > put.first_end)) return false;
   return put.issue.knows(earlier.access.moment);
 }
 

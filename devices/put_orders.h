@@ -33,6 +33,7 @@ struct Put {
   std::uint32_t number = 0;  // in the stream
   bool is_get = false;
   bool in_order = false;         // its channel keeps it behind all earlier puts
+  bool first_alone = false;      // and says so of its first packet alone
   bool has_signal = false;       // its last piece, visible after all others
   std::uint32_t drained = 0;     // the core's step at which all puts before were acknowledged
   Moment left;                   // when a core knew that its source was read; epoch 0: never
@@ -52,6 +53,7 @@ class PutOrders {
     std::uint32_t cores = 0;  // of all devices
     std::uint32_t block_bytes = 64;
     bool first_fragment = false;
+    bool posted_first_fragment = false;  // of what NICs send: to other domains
     bool acknowledged_visible = true;
     bool posted_acknowledged_visible = true;  // of what NICs send: to other domains
     bool signals_alone = false;         // a channel keeps only signals and atomics behind others
@@ -59,10 +61,7 @@ class PutOrders {
     std::vector<std::uint32_t> domains = {};  // by device; empty: one
   };
   explicit PutOrders(const Rules& rules)
-      : rules_(rules),
-        block_bytes_(rules.block_bytes),
-        first_fragment_(rules.first_fragment),
-        of_core_(rules.cores) {}
+      : rules_(rules), block_bytes_(rules.block_bytes), of_core_(rules.cores) {}
 
   Put& operator[](std::uint32_t index) { return puts_[index]; }
   const Put& operator[](std::uint32_t index) const { return puts_[index]; }
@@ -82,7 +81,9 @@ class PutOrders {
   /// Puts of a core of `device` are acknowledged: all, or those that `which` (CheckRecord::kStores,
   /// kPosted) says.
   void acknowledged(const Knowledge& knower, std::uint32_t device, std::uint8_t which);
-  /// Later puts of the core become visible after all that it has issued.
+  /// Later puts of the core become visible after all that it has issued. Of a NIC's flag and a
+  /// proxy's fence that is too much: they are about one queue pair, or one thread, and a core that
+  /// goes on through another has no such promise. That is not seen here.
   void fenced(const Knowledge& knower) {
     of_core_[knower.moment().core].drained = knower.moment().epoch;
   }
@@ -152,7 +153,6 @@ class PutOrders {
 
   const Rules rules_;
   const std::uint32_t block_bytes_;
-  const bool first_fragment_;
   std::vector<Put> puts_;
   std::vector<OfCore> of_core_;
   std::vector<Stream> streams_;

@@ -26,7 +26,7 @@ LinkId Detours::better_than(LinkId shortest, emu::Time head) const {
   if (wait <= link.latency) return shortest;
   const std::uint32_t first = first_[link.from];
   const std::uint32_t count = first_[link.from + 1] - first;
-  // What the queue carried so far picks, so that its packets try all others in turn.
+  // What the shortest way has carried so far picks: the next one when a packet has kept to it.
   const LinkId other = links_[first + use.packets % count];
   if (topology_.links[other].to == link.to) return shortest;
   const emu::Time other_wait = std::max(uses_[other].free, head) - head;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "emu/time.h"
@@ -16,9 +15,9 @@ struct LinkUse;
 ///
 /// What a switch can see decides, its own queues, as with UGAL-L (Singh, "Load-balanced routing in
 /// interconnection networks", 2005): a detour has twice the hops, so it is taken where the wait for
-/// the shortest way is more than twice the wait for one other link, taken in turn, plus that link's
-/// latency. Each packet takes at most one. Deterministic: it knows nothing but the switch's own
-/// links.
+/// the shortest way is more than twice the wait for one other link, plus that link's latency; which
+/// other one changes with every packet that keeps to the shortest way. Each packet takes at most
+/// one. Deterministic: it knows nothing but the switch's own links.
 class Detours {
  public:
   /// Keeps references.

@@ -23,6 +23,8 @@ Fabric overlaid(Fabric fabric) {
     if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_ENUM) {
       fabric.GetReflection()->SetEnumValue(&fabric, namesake,
                                            rules.GetReflection()->GetEnumValue(rules, field));
+    } else if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_UINT32) {
+      throw emu::InvariantError("scale_out_rules." + field->name() + " is of another type");
     } else {
       fabric.GetReflection()->SetUInt32(&fabric, namesake,
                                         rules.GetReflection()->GetUInt32(rules, field));

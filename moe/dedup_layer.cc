@@ -32,6 +32,14 @@ std::uint64_t DedupLayer::touched_bytes(std::uint32_t device) const {
          most_tokens * (1 + problem_.top_k()) * message_stride();
 }
 
+std::uint64_t DedupLayer::passing_bytes(std::uint32_t device, std::uint32_t groups) const {
+  std::uint64_t most = 0;
+  for (std::uint32_t iteration = 0; iteration < problem_.iterations; ++iteration) {
+    most = std::max<std::uint64_t>(most, tokens(device, iteration));
+  }
+  return most * groups * message_stride();
+}
+
 fabric::Address DedupLayer::message_rows(std::uint64_t count) {
   if (problem_.control) {
     const auto identity = std::min(kIdentityBytes, payload_bytes());

@@ -33,7 +33,7 @@ VERBS = ("fence|quiet|release|barrier|next_kernel|host_sync|wait_until|wait_loca
 NOTHING = "co_await core.compute(0);"  # takes no time, and keeps a program a coroutine
 CALL = re.compile(rf"((?:const )?[\w:]+ \w+\s*=\s*)?co_await core\.({VERBS})\b[^;]*;")
 HELPER = re.compile(r"co_await \w+(?:\.|->)?wait_\w+\(core\b[^;]*;|co_await wait_\w+\(core\b[^;]*;")
-PUT_SIGNAL = re.compile(r"co_await core\.put_signal\(([^;]*)\);")
+PUT_SIGNAL = re.compile(r"((?:(?:const )?[\w:]+ )?[\w.]+\s*=\s*)?co_await core\.put_signal\(([^;]*)\);")
 PUT_SIGNAL_ADD = re.compile(r"((?:const )?[\w:]+ \w+\s*=\s*)?co_await core\.put_signal_add\(([^;]*)\);")
 # `const std::uint32_t half = flip_parity(core, kDispatch);`, `... = iteration % 2;`
 TURN = re.compile(r"(const (?:auto|std::uint32_t|uint32_t) (?:half|parity|buffer|set|slot_set|round) = )"
@@ -72,9 +72,10 @@ def changes(text):
     for match in HELPER.finditer(text):
         yield match.start(), match.end(), NOTHING
     for match in PUT_SIGNAL.finditer(text):
-        rank, to, source, size, signal, value = arguments(match.group(1))
-        yield (match.start(), match.end(), f"co_await core.store({rank}, {signal}, std::uint32_t{{{value}}}); "
-                                           f"co_await core.put({rank}, {to}, {source}, {size});")
+        rank, *data, signal, value = arguments(match.group(2))
+        word = "std::uint32_t" if len(data) == 3 else "std::uint64_t"  # pieces come with 64 bits
+        yield (match.start(), match.end(), f"co_await core.store({rank}, {signal}, {word}({value})); "
+                                           f"{match.group(1) or ''}co_await core.put({rank}, {', '.join(data)});")
     for match in PUT_SIGNAL_ADD.finditer(text):
         rank, data, signal, value = arguments(match.group(2))[:4]
         pieces = data if data == "pieces" else f"std::span<const devices::Piece>(&{data}, 1)"
@@ -133,7 +134,8 @@ class Algorithm:
         self.files = table["files"]
         self.sources = [file for file in self.files if file.endswith(".cc")]
         topology = table.get("topology", "--topology tiny")
-        self.runs = [f"{topology} {workload} {run}" for run in table["runs"] for workload in WORKLOADS]
+        self.runs = [f"{'' if '--topology' in run else topology} {workload} {run}"
+                     for run in table["runs"] for workload in WORKLOADS]
         self.work.mkdir()
 
     def compile(self, source, target, include=None):

@@ -87,11 +87,7 @@ std::vector<std::string> DeepEpNormal::notes() const {
 
 // DedupLayer's, and what is on its way through a forwarder: a token once per node.
 std::uint64_t DeepEpNormal::touched_bytes(std::uint32_t device) const {
-  std::uint64_t most = 0;
-  for (std::uint32_t iteration = 0; iteration < problem_.iterations; ++iteration) {
-    most = std::max<std::uint64_t>(most, tokens(device, iteration));
-  }
-  return DedupLayer::touched_bytes(device) + most * groups_.groups() * message_stride();
+  return DedupLayer::touched_bytes(device) + passing_bytes(device, groups_.groups());
 }
 
 std::uint32_t DeepEpNormal::cores(std::uint32_t operation, std::uint32_t iteration) const {

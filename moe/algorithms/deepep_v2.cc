@@ -66,6 +66,12 @@ DeepEpV2::DeepEpV2(const Problem& problem, const Options& options, const NodeGro
 
 // Words of progress are of 8 bytes. Without a fence they follow the rows of their own core and
 // queue pair; what is put by stores is waited for.
+// With one group nothing passes through a device.
+std::uint64_t DeepEpV2::touched_bytes(std::uint32_t device) const {
+  return DedupLayer::touched_bytes(device) +
+         (groups_.groups() > 1 ? 2 * passing_bytes(device, groups_.groups()) : 0);
+}
+
 Contract DeepEpV2::contract() const {
   Contract contract{Contract::Order::kNone, 8};
   if (!fenced_) contract.scale_out_order = Contract::Order::kSignals;

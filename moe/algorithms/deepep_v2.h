@@ -32,6 +32,7 @@ class DeepEpV2 final : public DedupLayer, private DeepEpV2Buffers {
   DeepEpV2(const Problem& problem, const Options& options);
 
   Contract contract() const override;
+  std::uint64_t touched_bytes(std::uint32_t device) const override;
   std::vector<std::string> notes() const override;
   void set_up(devices::DeviceProcess& device) override;
 

@@ -24,7 +24,6 @@ class DeepEpV2Counts {
   DeepEpV2Counts(const NodeGroups& groups, const ExpertPlacement& placement, std::uint32_t counters,
                  Layout& layout);
 
-  std::uint32_t counters() const { return counters_; }
   /// Core `counter` of those that count: its share of `tokens` tokens with `top_k` ids each at
   /// `ids`. The first one then exchanges the counts of all.
   emu::Task run(devices::Core& core, std::uint32_t counter, fabric::Address ids,

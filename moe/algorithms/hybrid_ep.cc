@@ -76,6 +76,15 @@ HybridEp::HybridEp(const Problem& problem, const Options& options, const NodeGro
 
 // A chunk's count is of 8 bytes. Without a fence it follows the rows by the order of its queue
 // pair.
+// What passes through in both directions, and the routing of all devices with the rows that it
+// gives.
+std::uint64_t HybridEp::touched_bytes(std::uint32_t device) const {
+  const std::uint64_t routing =
+      4 + std::uint64_t{problem_.token_bound} * (problem_.top_k() + 1) * 4;
+  return DedupLayer::touched_bytes(device) + 2 * passing_bytes(device, groups_.groups()) +
+         problem_.devices * routing;
+}
+
 Contract HybridEp::contract() const {
   Contract contract{Contract::Order::kNone, 8};
   if (!fenced_) contract.scale_out_order = Contract::Order::kSignals;
@@ -117,7 +126,7 @@ emu::Task HybridEp::dispatch(Core& core, std::uint32_t iteration) {
   co_await maps_.scan(core);
   co_await stage_tokens(core, iteration);
   co_await core.next_kernel();
-  if (core.index() < blocks_) co_await send_to_nodes(core, call);
+  if (core.index() < blocks_) co_await send_to_nodes(core);
   if (core.count() == 1 || (core.index() >= blocks_ && core.index() < 2 * blocks_)) {
     co_await spread(core, call);
   }
@@ -141,7 +150,7 @@ emu::Task HybridEp::stage_tokens(Core& core, std::uint32_t iteration) {
 
 // N2N. Chunks are dealt to the blocks, each to the nodes that need any of it. A count follows every
 // chunk that there could be: all devices know how often.
-emu::Task HybridEp::send_to_nodes(Core& core, std::uint32_t) {
+emu::Task HybridEp::send_to_nodes(Core& core) {
   core.phase("N2N");
   std::vector<PutHandle> sent;
   const std::uint32_t count = maps_.tokens(core, group(core));
@@ -230,7 +239,7 @@ emu::Task HybridEp::combine(Core& core, std::uint32_t iteration) {
   co_await sum_own(core);
   co_await core.next_kernel();
   co_await barrier_.enter(core, meeting);
-  if (core.index() < blocks_) co_await reduce_for_nodes(core, call);
+  if (core.index() < blocks_) co_await reduce_for_nodes(core);
   if (core.count() == 1 || (core.index() >= blocks_ && core.index() < 2 * blocks_)) {
     co_await reduce_own(core, iteration, call);
   }
@@ -271,7 +280,7 @@ emu::Task HybridEp::reduce_members(Core& core, std::uint32_t node, std::uint32_t
 }
 
 // Chunks of other nodes are dealt to the blocks.
-emu::Task HybridEp::reduce_for_nodes(Core& core, std::uint32_t) {
+emu::Task HybridEp::reduce_for_nodes(Core& core) {
   core.phase("intra-node reduce and N2N");
   for (std::uint32_t chunk = core.index(); chunk < chunks(problem_.token_bound); chunk += blocks_) {
     for (std::uint32_t i = 1; i < groups_.groups(); ++i) {

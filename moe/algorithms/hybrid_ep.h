@@ -28,6 +28,7 @@ class HybridEp final : public DedupLayer {
   HybridEp(const Problem& problem, const Options& options);
 
   Contract contract() const override;
+  std::uint64_t touched_bytes(std::uint32_t device) const override;
   std::vector<std::string> notes() const override;
   void set_up(devices::DeviceProcess& device) override;
 
@@ -52,14 +53,14 @@ class HybridEp final : public DedupLayer {
 
   // --- Dispatch ---
   emu::Task stage_tokens(devices::Core& core, std::uint32_t iteration);
-  emu::Task send_to_nodes(devices::Core& core, std::uint32_t call);
+  emu::Task send_to_nodes(devices::Core& core);
   emu::Task spread(devices::Core& core, std::uint32_t call);
   emu::Task spread_chunk(devices::Core& core, std::uint32_t node, std::uint32_t chunk);
   emu::Task expand_all(devices::Core& core);
 
   // --- Combine ---
   emu::Task sum_own(devices::Core& core);
-  emu::Task reduce_for_nodes(devices::Core& core, std::uint32_t call);
+  emu::Task reduce_for_nodes(devices::Core& core);
   emu::Task reduce_own(devices::Core& core, std::uint32_t iteration, std::uint32_t call);
   emu::Task reduce_members(devices::Core& core, std::uint32_t node, std::uint32_t token,
                            fabric::Address to);

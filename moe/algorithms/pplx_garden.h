@@ -65,7 +65,7 @@ class PplxGarden final : public MessageLayer, private PplxGardenBuffers {
   // --- Dispatch ---
   emu::Task dispatch(devices::Core& core, std::uint32_t iteration) override;
   emu::Task count_rows(devices::Core& core, const SendPlan& plan, std::uint32_t iteration);
-  emu::Task send_counts(devices::Core& core);
+  emu::Task send_counts(devices::Core& core, Handles& handles);
   emu::Task copy_to_send(devices::Core& core, const SendPlan& plan, std::uint32_t iteration);
   emu::Task send_private(devices::Core& core, const SendPlan& plan, Handles& handles);
   emu::Task work_out_routes(devices::Core& core);

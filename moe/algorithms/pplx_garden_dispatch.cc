@@ -29,9 +29,9 @@ emu::Task PplxGarden::dispatch(Core& core, std::uint32_t iteration) {
     co_await wait_peers(core, call);
   }
   co_await core.barrier();
-  if (is_worker(core)) co_await send_counts(core);
-  if (copies(core)) co_await copy_to_send(core, plan, iteration);
   Handles handles;
+  if (is_worker(core)) co_await send_counts(core, handles);
+  if (copies(core)) co_await copy_to_send(core, plan, iteration);
   if (is_worker(core)) {
     co_await wait_sent(core);
     co_await send_private(core, plan, handles);
@@ -53,12 +53,14 @@ emu::Task PplxGarden::count_rows(Core& core, const SendPlan& plan, std::uint32_t
 }
 
 // All counts of this device to every other one.
-emu::Task PplxGarden::send_counts(Core& core) {
+emu::Task PplxGarden::send_counts(Core& core, Handles& handles) {
   core.phase("send counts");
   const fabric::Address row = counts(core.rank());
   const Piece piece{row, row, problem_.placement.experts() * 4};
   for (std::uint32_t shift = 1; shift < problem_.devices; ++shift) {
-    co_await core.put_signal_add((core.rank() + shift) % problem_.devices, piece, routed(), 1);
+    const std::uint32_t peer = (core.rank() + shift) % problem_.devices;
+    const devices::PutHandle handle = co_await core.put_signal_add(peer, piece, routed(), 1);
+    handles.push_back(handle);
   }
 }
 

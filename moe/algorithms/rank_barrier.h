@@ -2,8 +2,9 @@
 // buffers are in use any more; after it, all rows are where they belong.
 //
 // Devices meet among those of their own place in all nodes first (rail), then within the node: R
-// devices of N nodes need N-1 and then R/N-1 words each. With one group all meet at once. Words
-// hold the number of the call, so none is ever cleared.
+// devices of N nodes need N-1 and then R/N words each, and where several cores tell of what NICs
+// put, as many of each. With one group all meet at once. Words hold the number of the call, so none
+// is ever cleared.
 //
 // What cores have put by stores is visible when their acknowledgements are here and all cores have
 // met; then one core tells of it. A NIC's acknowledgement need not mean that: there each core that
@@ -28,8 +29,9 @@ class RankBarrier {
   /// All cores; returns when every device has come to call `call` (from 1). Tells of no puts.
   emu::Task enter(devices::Core& core, std::uint32_t call) const;
   /// All cores. When they meet behind it (in the next kernel, say), all that any core of any device
-  /// has put to this one in this call is visible, and everybody has what this one has put. The
-  /// first `posting` cores of every device may have put through NICs. `flush` false: nobody waits
+  /// has put to this one in this call is visible. The first `posting` cores of every device may
+  /// have put through NICs. Between two of these everybody must have heard from all its peers, by
+  /// enter() or otherwise: words are waited for by their exact value. `flush` false: nobody waits
   /// for acknowledgements (a fault).
   emu::Task leave(devices::Core& core, std::uint32_t call, std::uint32_t posting,
                   bool flush = true) const;

@@ -10,9 +10,10 @@
 //     co_await ring.publish(core, n);                  co_await ring.credit(core);
 //   }                                                }
 //
-// Counts go on from call to call. They are added to, not stored: on a fabric that orders nothing an
-// old value could take the place of a new one. What keeps the credits of two calls apart is up to
-// whoever calls: a barrier of devices, or a quiet().
+// Counts go on from call to call, in 32 bits: fewer than 2^32 rows of a ring in a run. They are
+// added to, not stored: on a fabric that orders nothing an old value could take the place of a new
+// one. Credits add up, whichever call they are of; who clears the counts sees to it that none is
+// still under way: by a barrier of devices behind their puts, or a quiet().
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // How puts are signalled where ordering costs something, as Perseus compares it (arXiv 2605.00686):
-// what put_signal.cc measures and what flashmoe.h sends its packets with.
+// what put_signal.cc measures, what flashmoe.h sends its packets with and triton_a2a.h its slabs.
 #pragma once
 
 #include <cstdint>

@@ -155,8 +155,7 @@ emu::Task TritonA2a::tell_all(Core& core, Call call, const std::vector<std::uint
   use_queue_to(core, peers.front());
   co_await order_signals(core, ordering_);
   for (const std::uint32_t peer : peers) {
-    const bool drop = sabotage_ == "drop-signal" && core.rank() == 0 && peer == core.ranks() - 1;
-    if (drop || rides(call)) continue;
+    if (drops(core, peer) || rides(call)) continue;
     use_queue_to(core, peer);
     co_await core.signal(peer, at_.signal(call.set, core.rank()), call.number,
                          ordering_ == Ordering::kNicFence);

@@ -92,6 +92,9 @@ class TritonA2a final : public MessageLayer {
   void use_queue_to(Core& core, std::uint32_t peer) const {
     if (release_ == Release::kQueuePair) core.use_queue(peer);
   }
+  bool drops(const Core& core, std::uint32_t peer) const {
+    return sabotage_ == "drop-signal" && core.rank() == 0 && peer == core.ranks() - 1;
+  }
   bool rides(Call call) const {
     return !by_token_ && release_ == Release::kTrustOrder && !call.back &&
            precision_ == Precision::kInt8;

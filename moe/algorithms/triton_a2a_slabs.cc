@@ -99,11 +99,12 @@ emu::Task TritonA2a::put_scales(Core& core, Call call, std::uint32_t peer, std::
   const fabric::Address to = at_.scale_in(call.set, core.rank(), 0);
   const fabric::Address from = at_.scale_out(peer, 0);
   const fabric::Address signal = at_.signal(call.set, core.rank());
-  if (rides(call) && rows > 0) {
+  const bool riding = rides(call) && !drops(core, peer);
+  if (riding && rows > 0) {
     const devices::PutHandle scales =
         co_await core.put_signal(peer, to, from, rows * 4, signal, call.number);
     sent.push_back({scales, {}});
-  } else if (rides(call)) {
+  } else if (riding) {
     co_await core.signal(peer, signal, call.number, false);
   } else if (rows > 0) {
     const devices::PutHandle scales = co_await core.put(peer, to, from, rows * 4);

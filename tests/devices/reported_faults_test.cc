@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -202,7 +203,9 @@ TEST(ReportedFaults, N31_ABarrierThatSetsOneWordTwiceWithoutAFence) {
   const Machine machine = nodes(kUnordered, "put_signal: FENCE_FLAG");
   EXPECT_GT(times_wrong(machine, start(false), 20), 0);
   std::string hang;
-  for (std::uint64_t seed = 1; hang.empty(); ++seed) hang = run(machine, start(false), seed).hang;
+  for (std::uint64_t seed = 1; hang.empty() && seed <= 20; ++seed) {
+    hang = run(machine, start(false), seed).hang;
+  }
   EXPECT_THAT(hang, HasSubstr("device 1 core 0 (kernel, iteration 0): polls address 0x40"));
   EXPECT_THAT(hang, HasSubstr("holds 0x1, wants word equal to 0x2"));
   const Seen broken = run(machine, start(false));

@@ -139,7 +139,7 @@ TEST(DeepEpNormal, T20_AChunkThatFitsNoRingIsRefused) {
 }
 
 // One core plays all roles and another device's jitter blocks it for a while.
-TEST(DeepEpNormal, T20_T21_ABlockedConsumerHoldsUpTheOthersAndNothingElse) {
+TEST(DeepEpNormal, T20_T21_ABlockedConsumerHangsNothing) {
   for (const char* group : {"1", "2"}) {
     Workload workload = make_workload(8, 4, 12);
     workload.set_jitter_ns(60000);
@@ -191,7 +191,7 @@ TEST(DeepEpNormalFaults, Issue24_SendersSpinAndForwardersBlock) {
   expect_sound(settings);
 }
 
-// 24 and 35: rows must be visible before a word tells of them.
+// 24: rows must be visible before a word tells of them.
 TEST(DeepEpNormalFaults, Issue24_FencesAreMissing) {
   for (const char* group : {"1", "2"}) {
     const Settings settings = sabotaged(rings(group, 4, 2), "skip-fence");
@@ -205,6 +205,7 @@ TEST(DeepEpNormalFaults, Issue24_FencesAreMissing) {
       caught += is_caught(unordered(settings, seed)) ? 1 : 0;
     }
     EXPECT_GE(caught, 6) << group;
+    expect_sound(rings(group, 4, 2));
   }
 }
 
@@ -246,6 +247,7 @@ TEST(DeepEpNormalFaults, Issue57_ARecordIsMissing) {
                     HasSubstr("expected writer: device 0 (and those with its number: records")));
   const std::string one = hang_of(sabotaged(rings("1", 4, 2), "drop-record"));
   EXPECT_THAT(one, HasSubstr("device 1 core 1 (dispatch, iteration 0)"));
+  for (const char* group : {"1", "2"}) expect_sound(rings(group, 4, 2));
 }
 
 // --- Through NICs ---

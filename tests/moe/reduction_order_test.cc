@@ -51,7 +51,8 @@ TEST(ReductionOrder, NodesAscendAndTheirDevicesWithinThem) {
   EXPECT_EQ(sum(order, {5, 0, 2, 7}), "(((4*e2)+(5*e7))+((3*e0)+(2*e5)))");
 }
 
-// Every level rounds to bf16: here 1 + 2^-9 + 2^-9, of which the small ones count only together.
+// Every level rounds to bf16: the sum differs from the one in ascending k, and is what the two rows
+// of one device, rounded together, make it.
 TEST(ReductionOrder, RoundsWhereADeviceEnds) {
   const Workload workload = make_workload(4, 3, 1, 32, 8);
   const std::vector<std::uint32_t> tokens = {1};

@@ -170,12 +170,13 @@ TEST(RingQueue, T20_RowsKeepTheirOrderInRingsOfEverySize) {
   }
 }
 
-// One put per chunk and its tail; of a ring as long as all rows no credit is waited for.
+// One put per chunk and its tail, and a credit for each.
 TEST(RingQueue, PutsChunksAndTellsOfEach) {
   RunConfig config = ring(4, 2);
   config.iterations = 1;
-  EXPECT_EQ(good_run(config).counters().at("puts"), 9);  // 17 rows, two by two
-  EXPECT_EQ(good_run(config).counters().at("atomics"), 9 + 9);
+  const auto counters = good_run(config).counters();
+  EXPECT_EQ(counters.at("puts"), 9);  // 17 rows, two by two
+  EXPECT_EQ(counters.at("atomics"), 9 + 9);
 }
 
 TEST(RingQueue, TailsWithoutAFenceOvertakeTheirRows) {

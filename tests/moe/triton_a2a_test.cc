@@ -167,10 +167,12 @@ TEST(TritonA2a, T15_WithoutFencesSignalsOvertake) {
 // --- What it says ---
 
 TEST(TritonA2a, T28_AMissingSignalIsNamed) {
-  for (const char* version : {"v1", "v2"}) {
-    const std::string report =
-        run_alone(triton({{"algorithm.version", version}, {"algorithm.sabotage", "drop-signal"}}))
-            .hang;
+  for (const Settings& settings : std::vector<Settings>{{{"algorithm.version", "v1"}},
+                                                        {{"algorithm.version", "v2"}},
+                                                        {{"algorithm.release", "trust-order"}}}) {
+    Settings dropped = settings;
+    dropped.emplace_back("algorithm.sabotage", "drop-signal");
+    const std::string report = run_alone(triton(dropped)).hang;
     EXPECT_THAT(report, HasSubstr("device 3 core 1 (dispatch, iteration 0): polls address 0x"));
     EXPECT_THAT(report, HasSubstr("expected writer: device 0 (signal of call 1)"));
   }
