@@ -59,6 +59,9 @@ class Evidence {
   bool no_adversary() const {
     return all([](const moe::Result& result) { return !result.adversary(); });
   }
+  bool one_iteration() const {
+    return all([](const moe::Result& result) { return result.iterations() == 1; });
+  }
   bool one_start() const {
     return all([](const moe::Result& result) {
       return result.iterations() == 1 && result.operations_size() == 1;
@@ -192,6 +195,8 @@ const Rule kRules[] = {
     {"workload.gate.", kNoRows, kCouldNot, "the algorithm moves no rows of tokens"},
     {"workload.tokens", kNoRows, kCouldNot, "the algorithm moves no rows of tokens"},
     {"tokens", kNoRows, kCouldNot, "the algorithm moves no rows of tokens"},
+    {"align-iterations", [](const Evidence& e) { return e.one_iteration(); }, kCouldNot,
+     "one iteration starts everywhere at once anyway"},
     {"align", [](const Evidence& e) { return e.one_start(); }, kCouldNot,
      "one operation of one iteration starts everywhere at once anyway"},
     {"payload", kAlways, kCouldNot, "control has the events of full by design"},

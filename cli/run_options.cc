@@ -164,6 +164,8 @@ void RunOptions::add_to(CLI::App& app, bool complete) {
   add_plugin_option(app, plugins);
   app.add_option("--iterations", iterations, "how often the layer runs");
   app.add_flag("--align", align, "start each operation everywhere at once");
+  app.add_flag("--align-iterations", align_iterations,
+               "start each iteration everywhere at once, its operations one after the other");
   app.add_option("--seed", seed, "of inputs, routing and the adversary");
   app.add_flag("--adversary", adversary,
                "delay the visibility of blocks as far as the fabric allows");
@@ -227,7 +229,11 @@ moe::RunConfig RunOptions::to_config(const emu::ProcessGroup& processes) const {
   config.iterations = parse_iterations(iterations);
   config.seed = parse_seed(seed);
   config.operation = operation;
-  config.align = align;
+  if (align && align_iterations) {
+    throw emu::ConfigError("--align-iterations: given with --align, expected one of them");
+  }
+  if (align) config.alignment = devices::Alignment::kOperations;
+  if (align_iterations) config.alignment = devices::Alignment::kIterations;
   config.adversary = adversary;
   config.check = check;
   if (max_virtual_ms) config.max_virtual_ms = parse_positive("--max-virtual-ms", *max_virtual_ms);

@@ -26,6 +26,7 @@ struct RunOptions {
   std::string iterations = "1";
   std::string seed = "1";
   bool align = false;
+  bool align_iterations = false;
   bool adversary = false;
   bool check = false;
   std::optional<std::string> max_virtual_ms;  // default: no limit

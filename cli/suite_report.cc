@@ -137,6 +137,11 @@ std::string anomalies(const Lines& lines, const std::vector<SuiteEntry>& entries
   return "\nanomalous (declared before anything was predicted: no part of the median)\n" + text;
 }
 
+std::string starts(const Row& row) {
+  if (row.align_iterations()) return "each iteration started everywhere at once";
+  return row.align() ? "each operation started everywhere at once" : "devices drifting apart";
+}
+
 // How the rows were run and what was taken of the results; once, if all alike.
 std::string how_run(const moe::Suite& suite) {
   std::set<std::string> ways;
@@ -144,7 +149,7 @@ std::string how_run(const moe::Suite& suite) {
     ways.insert(fmt::format(
         "{} over devices and {}, {}", lower(Row::Statistic_Name(row.statistic())),
         row.iterations() == 1 ? "one iteration" : fmt::format("{} iterations", row.iterations()),
-        row.align() ? "each operation started everywhere at once" : "devices drifting apart"));
+        starts(row)));
   }
   return fmt::format("predicted: {}\n", fmt::join(ways, "; or "));
 }

@@ -52,7 +52,8 @@ RunOptions SuiteRuns::options_of(const Row& row, const std::string& tokens,
   options.settings.assign(row.settings().begin(), row.settings().end());
   options.settings.insert(options.settings.end(), settings.begin(), settings.end());
   options.iterations = std::to_string(row.iterations());
-  options.align = row.align();
+  options.align = row.align() && !row.align_iterations();
+  options.align_iterations = row.align_iterations();
   if (!tokens.empty()) options.tokens = tokens;
   options.placement = row.placement();
   if (row.ends_run()) options.operation = row.operation();
@@ -84,8 +85,9 @@ const SuiteRuns::Ran& SuiteRuns::run(const Row& row, const std::string& tokens,
   std::string key;
   for (const std::string& part :
        {options.topology, options.workload, options.algorithm, *options.devices, options.iterations,
-        std::string(options.align ? "aligned" : ""), tokens, options.placement, options.payload,
-        options.operation})
+        std::string(options.align ? "aligned" : ""),
+        std::string(options.align_iterations ? "iterations aligned" : ""), tokens,
+        options.placement, options.payload, options.operation})
     key += part + '\n';
   for (const std::string& setting : options.settings) key += setting + '\n';
   const auto [entry, fresh] = ran_.try_emplace(key);

@@ -60,6 +60,7 @@ std::vector<Flag> flags() {
           text("iterations", &RunOptions::iterations),
           text("seed", &RunOptions::seed),
           flag("align", &RunOptions::align),
+          flag("align-iterations", &RunOptions::align_iterations),
           flag("adversary", &RunOptions::adversary),
           flag("check", &RunOptions::check),
           text("max-virtual-ms", &RunOptions::max_virtual_ms),

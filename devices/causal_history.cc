@@ -51,12 +51,12 @@ std::vector<Located> gather(Cluster& cluster, const fabric::CausalLog& log) {
 // is next free: what Network, StorePort, Visibility and the verbs do with times, done with points.
 class Builder {
  public:
-  Builder(Cluster& cluster, bool align, CausalHistory& history)
+  Builder(Cluster& cluster, Alignment alignment, CausalHistory& history)
       : cluster_(cluster),
         topology_(cluster.topology()),
         fabric_(cluster.network().fabric()),
         costs_(cluster.costs()),
-        align_(align),
+        alignment_(alignment),
         history_(history),
         graph_(history.graph),
         links_(topology_.links.size(), kNowhere),
@@ -344,10 +344,12 @@ class Builder {
     Device& device = devices_[node];
     const auto iteration = static_cast<std::uint32_t>(entry.amount);
     const std::uint32_t turn = iteration * kOperations + entry.other;
-    const bool free = align_ || device.kernel_end == kNowhere;
+    const bool aligned = alignment_ == Alignment::kOperations ||
+                         (alignment_ == Alignment::kIterations && entry.other == 0);
+    const bool free = aligned || device.kernel_end == kNowhere;
     const PointId from = free ? 0 : device.kernel_end;
     const Time late = entry.at - graph_.time(from);
-    const Dependency begin = after(from, late, align_ ? Cost::kNone : Cost::kLateStart);
+    const Dependency begin = after(from, late, aligned ? Cost::kNone : Cost::kLateStart);
     const PointId start = graph_.add_start(std::span(&begin, 1), turn);
     const PointId running = join({after(start, costs_.launch, Cost::kLaunch)});
     device.kernel_cores = entry.core;
@@ -508,7 +510,7 @@ class Builder {
   const fabric::Topology& topology_;
   const Fabric& fabric_;
   const Costs& costs_;
-  const bool align_;
+  const Alignment alignment_;
   CausalHistory& history_;
   CausalGraph& graph_;
   std::vector<CausalGraph::ServerId> links_;  // kNowhere: not used yet
@@ -521,7 +523,7 @@ class Builder {
 
 }  // namespace
 
-CausalHistory causal_history(Cluster& cluster, bool align) {
+CausalHistory causal_history(Cluster& cluster, Alignment alignment) {
   const fabric::CausalLog* log = cluster.network().causal_log();
   if (log == nullptr) throw emu::InvariantError("a run kept no causes");
   CausalHistory history;
@@ -530,7 +532,7 @@ CausalHistory causal_history(Cluster& cluster, bool align) {
   if (!history.complete) return history;
   const std::vector<Located> entries = gather(cluster, *log);
   if (cluster.processes().rank() != 0) return history;
-  Builder builder(cluster, align, history);
+  Builder builder(cluster, alignment, history);
   for (const Located& each : entries) builder.take(each);
   std::sort(history.puts.begin(), history.puts.end(), [](const PutRecord& a, const PutRecord& b) {
     return std::tie(a.rank, a.core, a.issued) < std::tie(b.rank, b.core, b.issued);

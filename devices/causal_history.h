@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "devices/alignment.h"
 #include "devices/causal_graph.h"
 #include "devices/cluster.h"
 #include "emu/time.h"
@@ -44,8 +45,8 @@ struct CausalHistory {
 };
 
 /// Collective: what the cluster's causal log holds, as a graph on process 0; elsewhere only
-/// `complete` is set. `align`: operations began everywhere at once.
-CausalHistory causal_history(Cluster& cluster, bool align);
+/// `complete` is set. `alignment`: as the kernels were started.
+CausalHistory causal_history(Cluster& cluster, Alignment alignment);
 
 /// Largest latency of an operation's iteration over all devices, with points at `times`.
 emu::Time slowest(const CausalHistory& history, const std::vector<emu::Time>& times,

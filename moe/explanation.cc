@@ -108,7 +108,7 @@ RunConfig without(RunConfig config, Cost cost) {
   config.what_if.free_compute |= removal.what_if.free_compute;
   // Threads look ahead by a latency, too; without it they would only wait for each other.
   if (removal.what_if.links.latency != 0) config.threads = 1;
-  config.align = config.align || removal.align;
+  if (removal.align) config.alignment = devices::Alignment::kOperations;
   config.explain = false;
   return config;
 }

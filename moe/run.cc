@@ -126,18 +126,20 @@ class Driver {
 
   // All iterations; the hang report if there was one.
   std::string run() {
-    if (!config_.align) {
+    if (config_.alignment == devices::Alignment::kNone) {
       for_each_local([this](DeviceProcess& device) {
         device.start_stream(stream(device, 0, config_.iterations, 0, operations_), 0);
       });
       return cluster_.run();
     }
-    // Aligned: each operation begins everywhere at once, when the one before has ended everywhere.
+    // Aligned: these operations begin everywhere at once, when all before have ended everywhere.
+    const std::uint32_t together =
+        config_.alignment == devices::Alignment::kOperations ? 1 : operations_;
     emu::Time start = 0;
     for (std::uint32_t iteration = 0; iteration < config_.iterations; ++iteration) {
-      for (std::uint32_t operation = 0; operation < operations_; ++operation) {
+      for (std::uint32_t first = 0; first < operations_; first += together) {
         for_each_local([&](DeviceProcess& device) {
-          device.start_stream(stream(device, iteration, iteration + 1, operation, operation + 1),
+          device.start_stream(stream(device, iteration, iteration + 1, first, first + together),
                               start);
         });
         std::string hang = cluster_.run();
@@ -376,7 +378,8 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
   result.set_iterations(config.iterations);
   result.set_placement(config.placement);
   result.set_operation(config.operation);
-  result.set_align(config.align);
+  result.set_align(config.alignment == devices::Alignment::kOperations);
+  result.set_align_iterations(config.alignment == devices::Alignment::kIterations);
   result.set_payload(config.control ? "control" : "full");
   result.set_adversary(config.adversary);
   for (const std::string& note :
@@ -398,7 +401,7 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
     driver.measurement().finish(config.iterations, result);
     outcome.paths = driver.measurement().paths();
     outcome.slowest = driver.measurement().slowest();
-    if (config.explain) outcome.history = devices::causal_history(cluster, config.align);
+    if (config.explain) outcome.history = devices::causal_history(cluster, config.alignment);
     double buffers = 0;
     for (std::uint32_t device = 0; device < config.devices; ++device) {
       buffers = std::max(buffers, static_cast<double>(algorithm->touched_bytes(device)));

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "devices/alignment.h"
 #include "devices/causal_history.h"
 #include "devices/critical_path.h"
 #include "devices/lost_put.h"
@@ -30,7 +31,7 @@ struct RunConfig {
   std::uint32_t iterations = 1;
   std::uint64_t seed = 1;
   std::string operation;  // each iteration ends with this one; empty: with the last
-  bool align = false;
+  devices::Alignment alignment = devices::Alignment::kNone;
   bool adversary = false;
   bool check = false;                                    // with the happens-before checker
   std::uint64_t most_accesses = std::uint64_t{1} << 26;  // of 40 bytes, that it keeps

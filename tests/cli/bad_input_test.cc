@@ -143,6 +143,9 @@ std::vector<Case> cases() {
       {"FlagTwice", kTiny + "--tokens 3 --tokens 4", {"--tokens", "only once"}},
       {"FlagWithoutValue", kTiny + "--tokens", {"--tokens", "nothing"}},
       {"SwitchWithValue", kTiny + "--align=maybe", {"--align", "maybe"}},
+      {"TwoAlignments",
+       kTiny + "--align --align-iterations",
+       {"--align-iterations", "--align", "one of them"}},
       // Names
       {"UnknownTopology",
        "run --topology tine --algorithm p2p",

@@ -32,6 +32,8 @@ RunOptions with(RunOptions options, const std::string& input, const std::string&
     options.tokens = value;
   } else if (input == "align") {
     options.align = true;
+  } else if (input == "align-iterations") {
+    options.align_iterations = true;
   } else if (input == "topology") {
     options.topology = value;
   } else {
@@ -85,6 +87,7 @@ std::vector<Case> idle_inputs() {
       {"TokensOfP2p", star, "tokens", "9", kCouldNot, "moves no rows"},
       {"GateOfP2p", star, "workload.gate.kind", "ZIPF", kCouldNot, "moves no rows"},
       {"AlignOfOne", star, "align", "true", kCouldNot, "starts everywhere at once"},
+      {"AlignIterationsOfOne", tiny, "align-iterations", "true", kCouldNot, "one iteration"},
       {"SeedOfP2p", star, "seed", "9", kUnknown, "no event of the run depended on it"},
       {"OtherTopology", node, "topology", "cm384-short-hop2", kUnknown, "no event of the run"},
   };

@@ -47,6 +47,24 @@ TEST(RunCommand, AnIterationEndsWithTheOperationThatIsAskedFor) {
   EXPECT_EQ(first.at("verified"), true);
 }
 
+// With late starts, an operation that waits for its peers takes longer where it began with them
+// the less; by iterations, the first operation begins as if all were aligned.
+TEST(RunCommand, AlignedIterationsBeginTogetherAndTheirOperationsDoNot) {
+  const std::string run = kTiny + "--iterations 3 --set workload.jitter_ns=20000 ";
+  const Json drifting = result_of(run);
+  const Json iterations = result_of(run + "--align-iterations");
+  const Json operations = result_of(run + "--align");
+  const auto latency = [](const Json& result, std::size_t operation, const char* which) {
+    return result.at("operations")[operation].at("latency_us").at(which).get<double>();
+  };
+  EXPECT_EQ(iterations.at("align_iterations"), true);
+  EXPECT_EQ(iterations.at("align"), false);
+  EXPECT_EQ(operations.at("align_iterations"), false);
+  EXPECT_DOUBLE_EQ(latency(iterations, 0, "mean"), latency(operations, 0, "mean"));
+  EXPECT_NE(latency(iterations, 0, "mean"), latency(drifting, 0, "mean"));
+  EXPECT_NE(latency(iterations, 2, "mean"), latency(operations, 2, "mean"));
+}
+
 TEST(RunCommand, QuietPrintsNothing) {
   const Outcome outcome = run_program(kTiny + "--quiet");
   EXPECT_EQ(outcome.code, 0);
@@ -180,13 +198,15 @@ TEST(RunCommand, HelpNamesEveryFlagAndDefault) {
   const Outcome outcome = run_program("run --help");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.err, "");
-  for (const char* flag : {"--topology",      "--workload",       "=tiny",         "--algorithm",
-                           "--devices",       "--placement",      "=packed",       "--tokens",
-                           "--set",           "--iterations",     "--align",       "--seed",
-                           "--adversary",     "--max-virtual-ms", "--transport",   "=auto",
-                           "--threads",       "--json",           "--quiet",       "--trace",
-                           "--trace-devices", "--trace-from-us",  "--trace-to-us", "--trace-events",
-                           "--timeline",      "--check"}) {
+  for (const char* flag : {"--topology",      "--workload",       "=tiny",
+                           "--algorithm",     "--devices",        "--placement",
+                           "=packed",         "--tokens",         "--set",
+                           "--iterations",    "--align",          "--seed",
+                           "--adversary",     "--max-virtual-ms", "--transport",
+                           "=auto",           "--threads",        "--json",
+                           "--quiet",         "--trace",          "--trace-devices",
+                           "--trace-from-us", "--trace-to-us",    "--trace-events",
+                           "--timeline",      "--check",          "--align-iterations"}) {
     EXPECT_THAT(outcome.out, HasSubstr(flag));
   }
 }

@@ -147,7 +147,7 @@ Time longest(Rig& rig, std::uint32_t ranks) {
 TEST_P(Explained, EveryPointIsWhereItWas) {
   Rig rig = make(shape());
   start(rig);
-  const CausalHistory history = causal_history(rig.cluster(), false);
+  const CausalHistory history = causal_history(rig.cluster(), Alignment::kNone);
   ASSERT_TRUE(history.complete);
   EXPECT_EQ(history.unexplained, 0);
   EXPECT_EQ(history.misplaced, 0);
@@ -185,7 +185,7 @@ TEST_P(Explained, AMachineWithoutACostAgrees) {
   emu::set_field(as_is, "fabric.plane_choice", "SINGLE", "test");
   Rig rig = make(as_is);
   start(rig, true);
-  const CausalHistory history = causal_history(rig.cluster(), false);
+  const CausalHistory history = causal_history(rig.cluster(), Alignment::kNone);
   const Time latency = longest(rig, GetParam().ranks);
   const auto costs = history.graph.costs();
   const auto& classes = rig.cluster().topology().link_classes;
@@ -235,7 +235,7 @@ TEST(CausalHistory, AWaitForPlacesEndsSoonerWithoutItsCauses) {
   };
   Rig rig(machine("tiny"), 4, {}, "packed", 8 << 20, kEntries);
   run(rig);
-  const CausalHistory history = causal_history(rig.cluster(), false);
+  const CausalHistory history = causal_history(rig.cluster(), Alignment::kNone);
   const auto costs = history.graph.costs();
   int checked = 0;
   for (std::size_t index = 1; index < kCosts; ++index) {
@@ -263,7 +263,7 @@ TEST(CausalHistory, KnowsWhatWasPut) {
     co_await core.store(3, kFlags, std::uint32_t{1});
   });
   ASSERT_EQ(rig.go(), "");
-  const CausalHistory history = causal_history(rig.cluster(), false);
+  const CausalHistory history = causal_history(rig.cluster(), Alignment::kNone);
   ASSERT_EQ(history.puts.size(), 2u);
   const PutRecord& put = history.puts[0];
   EXPECT_EQ(put.issued, ns(1000));
@@ -283,7 +283,7 @@ TEST(CausalHistory, ARunThatIsTooLargeIsNotExplained) {
     for (std::uint32_t i = 0; i < 100; ++i) co_await core.store(1, kFlags, i);
   });
   ASSERT_EQ(rig.go(), "");
-  const CausalHistory history = causal_history(rig.cluster(), false);
+  const CausalHistory history = causal_history(rig.cluster(), Alignment::kNone);
   EXPECT_FALSE(history.complete);
   EXPECT_TRUE(history.kernels.empty());
 }

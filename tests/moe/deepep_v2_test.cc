@@ -130,7 +130,7 @@ TEST(DeepEpV2, T27_TheSameBytesInAnyOrderOfArrival) {
 TEST(DeepEpV2, TheHostReadsCountsWhileRowsAreOnTheirWay) {
   const auto dispatch_us = [](const char* sync, double host_ns) {
     RunConfig config = direct(4, 4, make_workload(8, 2, 6));
-    config.align = true;
+    config.alignment = devices::Alignment::kOperations;
     config.settings.emplace_back("algorithm.host_sync", sync);
     config.machine.mutable_device()->set_host_sync_ns(host_ns);
     return good_run(config).operations(0).latency_us().max();

@@ -122,11 +122,12 @@ INSTANTIATE_TEST_SUITE_P(Configurations, FirstCost, testing::ValuesIn(kConfigura
 TEST(Explanation, TheGraphOfEveryAlgorithmIsExact) {
   for (const AlgorithmEntry& entry : algorithms()) {
     if (entry.name.starts_with("test-")) continue;
-    for (const bool align : {false, true}) {
+    for (const auto alignment : {devices::Alignment::kNone, devices::Alignment::kIterations,
+                                 devices::Alignment::kOperations}) {
       Workload workload = make_workload(12, 3, 9, 100, 16);
       workload.set_jitter_ns(5'000);
       RunConfig config = small_run(entry.name, 6, 3, workload);
-      config.align = align;
+      config.alignment = alignment;
       config.explain = true;
       const RunOutcome outcome = run_alone(config);
       ASSERT_TRUE(outcome.history.complete) << entry.name;

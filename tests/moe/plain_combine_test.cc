@@ -60,7 +60,8 @@ ORRERY_ALGORITHM(knowing, "test-knowing-dispatch", "for the tests of PlainCombin
 
 RunConfig knowing_run(std::uint32_t devices, std::uint32_t cores, const Workload& workload) {
   RunConfig config = small_run("test-knowing-dispatch", devices, cores, workload);
-  config.align = true;  // so that nobody's rows come before their place is free
+  config.alignment =
+      devices::Alignment::kOperations;  // so that nobody's rows come before their place is free
   return config;
 }
 

@@ -285,7 +285,7 @@ TEST_P(RobustRouting, T17_PayloadThatLooksLikeFlagsOrNothing) {
 TEST_P(RobustRouting, AlignedOperationsGiveTheSameBytes) {
   RunConfig run = config(4, 3, make_workload(8, 2, 6));
   const Result drifting = good_run(run);
-  run.align = true;
+  run.alignment = devices::Alignment::kOperations;
   EXPECT_EQ(good_run(run).output_digest(), drifting.output_digest());
 }
 
