@@ -173,8 +173,10 @@ void RunOptions::add_to(CLI::App& app, bool complete) {
                "find accesses to memory that this run's timing alone put in order");
   add_optional(app, "--max-virtual-ms", max_virtual_ms,
                "stop with a hang report beyond this virtual time");
-  app.add_option("--operation", operation,
-                 "the last of each iteration, e.g. dispatch (default: the algorithm's last)");
+  app.add_option(
+      "--operation", operation,
+      "the last of each iteration, e.g. dispatch (default: the algorithm's last); layer: gate and "
+      "all operations, measured each and as a whole");
   app.add_option("--payload", payload,
                  "full, or control: flags, counts and tags of rows but no rows, for scale");
   app.add_option("--transport", transport, "auto, local, ucx, ofi or mpi");

@@ -42,11 +42,14 @@ class Picture {
         style_(style) {
     for (const std::string& name : recording_.names) letters_.push_back(letter_of(name));
     for (const std::string& part : trace_.parts) part_letters_.push_back(letter_of(part));
+    std::set<std::string> names;  // of the operation's kernels
+    const devices::KernelRange stages = outcome.spans[static_cast<std::size_t>(operation)].stages;
+    for (std::uint32_t i = stages.first; i <= stages.last; ++i) names.insert(outcome.spans[i].name);
     bool inside = false;
     for (const Recording::Span& span : recording_.spans) {
       if (span.level == TraceLevel::kOperation) {
         inside = span.iteration == operation_.slowest_iteration() &&
-                 recording_.names[span.name] == operation_.name();
+                 names.contains(recording_.names[span.name]);
         if (!inside) continue;
         start_ = std::min(start_, span.start);
         end_ = std::max(end_, span.end);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <span>
 #include <tuple>
+#include <unordered_map>
 
 #include "emu/errors.h"
 #include "emu/flat_map.h"
@@ -541,11 +542,16 @@ CausalHistory causal_history(Cluster& cluster, Alignment alignment) {
 }
 
 emu::Time slowest(const CausalHistory& history, const std::vector<emu::Time>& times,
-                  std::uint32_t operation, std::uint32_t iteration) {
+                  KernelRange kernels, std::uint32_t iteration) {
+  std::unordered_map<std::uint32_t, Time> starts;  // by rank
+  for (const KernelPoints& kernel : history.kernels) {
+    if (kernel.operation != kernels.first || kernel.iteration != iteration) continue;
+    starts[kernel.rank] = times[kernel.start];
+  }
   Time latency = 0;
   for (const KernelPoints& kernel : history.kernels) {
-    if (kernel.operation != operation || kernel.iteration != iteration) continue;
-    latency = std::max(latency, times[kernel.end] - times[kernel.start]);
+    if (kernel.operation != kernels.last || kernel.iteration != iteration) continue;
+    latency = std::max(latency, times[kernel.end] - starts.at(kernel.rank));
   }
   return latency;
 }

@@ -7,6 +7,7 @@
 #include "devices/alignment.h"
 #include "devices/causal_graph.h"
 #include "devices/cluster.h"
+#include "devices/kernel_range.h"
 #include "emu/time.h"
 
 namespace orrery::devices {
@@ -50,6 +51,6 @@ CausalHistory causal_history(Cluster& cluster, Alignment alignment);
 
 /// Largest latency of an operation's iteration over all devices, with points at `times`.
 emu::Time slowest(const CausalHistory& history, const std::vector<emu::Time>& times,
-                  std::uint32_t operation, std::uint32_t iteration);
+                  KernelRange kernels, std::uint32_t iteration);
 
 }  // namespace orrery::devices

@@ -87,6 +87,10 @@ struct Costs {
         scalar_step(emu::from_ns(device.scalar_step_ns())),
         search_step(emu::from_ns(device.search_step_ns())),
         matrix_flop_per_ns(device.matrix_tflop_per_s() * 1e3 * device.matrix_efficiency()),
+        tile_rows(device.tile_rows()),
+        tile_columns(device.tile_columns()),
+        matrix_rows(device.matrix_rows()),
+        tile_overhead(emu::from_ns(device.tile_ns())),
         free_compute(computes_at_once) {
     if (device.has_nic()) nic.emplace(device.nic(), queue_pairs);
   }
@@ -97,6 +101,13 @@ struct Costs {
   }
   /// `flop` floating point operations on the matrix units of the whole device.
   emu::Time matrix(double flop) const { return ratio(flop, matrix_flop_per_ns); }
+  /// One tile of a matrix product, `rows` x `columns` over `depth`, on one core's share of the
+  /// matrix units. They take rows by matrix_rows at a time.
+  emu::Time tile(std::uint32_t rows, std::uint32_t columns, std::uint32_t depth) const {
+    const std::uint32_t steps = (rows + matrix_rows - 1) / matrix_rows;
+    const double flop = 2.0 * steps * matrix_rows * columns * depth;
+    return tile_overhead + ratio(flop * cores, matrix_flop_per_ns);
+  }
 
   std::uint32_t cores;
   emu::Time launch;
@@ -120,6 +131,10 @@ struct Costs {
   emu::Time scalar_step;
   emu::Time search_step;
   double matrix_flop_per_ns;
+  std::uint32_t tile_rows;
+  std::uint32_t tile_columns;
+  std::uint32_t matrix_rows;
+  emu::Time tile_overhead;
   bool free_compute;  // what cores compute takes no time; for what-if runs
   std::optional<NicCosts> nic;
 

@@ -72,7 +72,7 @@ struct Walk {
   std::uint32_t rank;
   std::uint32_t core;
   emu::Time time;
-  emu::Time floor;  // the slowest device's kernel start
+  emu::Time floor;  // start of the slowest device's first kernel
   bool done;
   emu::Time parts[kParts];
 };
@@ -87,13 +87,9 @@ const KernelRecord* find_record(DeviceProcess& device, std::uint32_t operation,
 
 class Walker {
  public:
-  Walker(Cluster& cluster, Walk& walk, std::vector<PathStep>& steps, std::uint32_t operation,
+  Walker(Cluster& cluster, Walk& walk, std::vector<PathStep>& steps, KernelRange kernels,
          std::uint32_t iteration)
-      : cluster_(cluster),
-        walk_(walk),
-        steps_(steps),
-        operation_(operation),
-        iteration_(iteration) {}
+      : cluster_(cluster), walk_(walk), steps_(steps), kernels_(kernels), iteration_(iteration) {}
 
   // Walks until the path leaves this process or ends.
   void advance() {
@@ -101,6 +97,18 @@ class Walker {
   }
 
  private:
+  // Of the kernels that had begun by then on the device where the walk is; null before the first.
+  const KernelRecord* latest_record() const {
+    const KernelRecord* latest = nullptr;
+    for (std::uint32_t kernel = kernels_.first; kernel <= kernels_.last; ++kernel) {
+      const KernelRecord* record = find_record(cluster_.device(walk_.rank), kernel, iteration_);
+      if (record == nullptr)
+        throw emu::InvariantError("a kernel on the critical path left no record");
+      if (record->start < walk_.time) latest = record;
+    }
+    return latest;
+  }
+
   // Charges [max(from, floor), time] to `part` and goes there.
   void take(std::uint32_t part, emu::Time from) { take(part, from, walk_.rank); }
   void take(std::uint32_t part, emu::Time from, std::uint32_t source) {
@@ -121,14 +129,15 @@ class Walker {
   }
 
   void step() {
-    const KernelRecord* record = find_record(cluster_.device(walk_.rank), operation_, iteration_);
-    if (record == nullptr)
-      throw emu::InvariantError("a kernel on the critical path left no record");
+    const KernelRecord* record = latest_record();
+    if (record == nullptr) return take(kPeerLate, walk_.floor);
+    if (walk_.time > record->end && record->operation != kernels_.last) {
+      return take(kPeerLate, record->end);  // between two kernels
+    }
+    if (walk_.time == record->end) walk_.core = record->last_core;
     // A packet of another call of that device, as broken algorithms send them, leads nowhere.
-    const bool other_call = walk_.core >= record->timelines.size() || walk_.time > record->end;
-    if (other_call || walk_.time <= record->start) {
-      take(kPeerLate, walk_.floor);
-      return;
+    if (walk_.core >= record->timelines.size() || walk_.time > record->end) {
+      return take(kPeerLate, walk_.floor);
     }
     const Timeline& timeline = record->timelines[walk_.core];
     const auto& segments = timeline.segments;
@@ -187,7 +196,7 @@ class Walker {
   Cluster& cluster_;
   Walk& walk_;
   std::vector<PathStep>& steps_;
-  const std::uint32_t operation_;
+  const KernelRange kernels_;
   const std::uint32_t iteration_;
   PathStep journey_{};  // whose stretches the next ones are
 };
@@ -226,7 +235,7 @@ std::vector<std::string> part_names(const fabric::Topology& topology) {
   return names;
 }
 
-CriticalPath critical_path(Cluster& cluster, std::uint32_t operation, std::uint32_t iteration) {
+CriticalPath critical_path(Cluster& cluster, KernelRange kernels, std::uint32_t iteration) {
   const emu::ProcessGroup& processes = cluster.processes();
   // The slowest device: largest latency, then smallest rank.
   struct Slowest {
@@ -235,10 +244,11 @@ CriticalPath critical_path(Cluster& cluster, std::uint32_t operation, std::uint3
   } mine;
   for (std::uint32_t rank = 0; rank < cluster.ranks(); ++rank) {
     if (!cluster.is_local(rank)) continue;
-    const KernelRecord* record = find_record(cluster.device(rank), operation, iteration);
-    if (record == nullptr || record->end - record->start <= mine.latency) continue;
-    mine.latency = record->end - record->start;
-    mine.walk = Walk{rank, record->last_core, record->end, record->start, false, {}};
+    const KernelRecord* first = find_record(cluster.device(rank), kernels.first, iteration);
+    const KernelRecord* last = find_record(cluster.device(rank), kernels.last, iteration);
+    if (first == nullptr || last == nullptr || last->end - first->start <= mine.latency) continue;
+    mine.latency = last->end - first->start;
+    mine.walk = Walk{rank, last->last_core, last->end, first->start, false, {}};
   }
   Slowest slowest;
   for (const auto& part :
@@ -253,8 +263,7 @@ CriticalPath critical_path(Cluster& cluster, std::uint32_t operation, std::uint3
   walk.done = slowest.latency <= 0;
   while (!walk.done) {
     const int owner = cluster.process_of(walk.rank);
-    if (owner == processes.rank())
-      Walker(cluster, walk, path.steps, operation, iteration).advance();
+    if (owner == processes.rank()) Walker(cluster, walk, path.steps, kernels, iteration).advance();
     processes.broadcast(std::as_writable_bytes(std::span<Walk, 1>(&walk, 1)), owner);
   }
   path.parts.assign(walk.parts, walk.parts + kParts);

@@ -1,6 +1,6 @@
-// The critical path of an operation: from the slowest device's last core backwards to that device's
-// kernel start, through whatever each wait waited for (design section 9). Its parts sum to the
-// latency exactly.
+// The critical path of an operation: from the slowest device's last core backwards to the start of
+// that device's first kernel, through whatever each wait waited for (design section 9). Its parts
+// sum to the latency exactly.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "devices/cluster.h"
+#include "devices/kernel_range.h"
 #include "emu/time.h"
 
 namespace orrery::devices {
@@ -41,7 +42,7 @@ struct CriticalPath {
 /// Names of the parts a path is made of: launch, issue, serialisation, queueing_<link class> …
 std::vector<std::string> part_names(const fabric::Topology& topology);
 
-/// Collective. The path of kernel (operation, iteration); every device must have its record.
-CriticalPath critical_path(Cluster& cluster, std::uint32_t operation, std::uint32_t iteration);
+/// Collective. The path through `kernels` of an iteration; every device must have their records.
+CriticalPath critical_path(Cluster& cluster, KernelRange kernels, std::uint32_t iteration);
 
 }  // namespace orrery::devices

@@ -85,6 +85,11 @@ class Algorithm {
   /// Before an iteration's first operation: its inputs in the device's memory. Costs no virtual
   /// time.
   virtual void prepare(devices::DeviceProcess& /*device*/, std::uint32_t /*iteration*/) {}
+  /// Whether its operations are a MoE layer without its gate, which gate() then is: the layer as a
+  /// whole can be run and measured (stages.h).
+  virtual bool has_gate() const { return false; }
+  /// What each core of the device runs to choose the experts of its tokens.
+  virtual emu::Task gate(devices::Core& /*core*/, std::uint32_t /*iteration*/) { return {}; }
   /// What each core runs.
   virtual emu::Task program(devices::Core& core, std::uint32_t operation,
                             std::uint32_t iteration) = 0;

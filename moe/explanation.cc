@@ -39,13 +39,16 @@ std::vector<Candidate> candidates(const RunOutcome& outcome) {
   const std::vector<emu::Time> times = history.graph.times_without(Cost::kNone);
   for (std::uint32_t operation = 0; operation < operations; ++operation) {
     const std::uint32_t iteration = outcome.result.operations(operation).slowest_iteration();
-    measured[operation] = devices::slowest(history, times, operation, iteration);
+    const devices::KernelRange kernels = outcome.spans[operation].stages;
+    measured[operation] = devices::slowest(history, times, kernels, iteration);
+    emu::Time start = 0;
+    devices::PointId end = 0;
     for (const devices::KernelPoints& kernel : history.kernels) {
-      if (kernel.operation == operation && kernel.iteration == iteration &&
-          kernel.rank == outcome.paths[operation].rank) {
-        shares[operation] = history.graph.shares(kernel.end, times[kernel.start]);
-      }
+      if (kernel.iteration != iteration || kernel.rank != outcome.paths[operation].rank) continue;
+      if (kernel.operation == kernels.first) start = times[kernel.start];
+      if (kernel.operation == kernels.last) end = kernel.end;
     }
+    shares[operation] = history.graph.shares(end, start);
   }
   std::array<bool, devices::kCosts> occurs = history.graph.costs();
   occurs[static_cast<std::size_t>(Cost::kLateStart)] = true;
@@ -56,7 +59,8 @@ std::vector<Candidate> candidates(const RunOutcome& outcome) {
     for (std::uint32_t operation = 0; operation < operations; ++operation) {
       const std::uint32_t iteration = outcome.result.operations(operation).slowest_iteration();
       const emu::Time estimate =
-          measured[operation] - devices::slowest(history, without, operation, iteration);
+          measured[operation] -
+          devices::slowest(history, without, outcome.spans[operation].stages, iteration);
       if (estimate <= 0) continue;
       all.push_back({operation, cost, measured[operation], shares[operation][index], estimate});
     }

@@ -113,41 +113,33 @@ void fill_links(Cluster& cluster, Result& result) {
 
 }  // namespace
 
-Measurement::Measurement(Cluster& cluster, const Algorithm& algorithm,
-                         std::vector<std::string> operations)
-    : cluster_(cluster),
-      algorithm_(algorithm),
-      names_(std::move(operations)),
-      operations_(names_.size()) {}
+Measurement::Measurement(Cluster& cluster, const Algorithm& algorithm, const Stages& stages)
+    : cluster_(cluster), algorithm_(algorithm), stages_(stages), spans_(stages.spans().size()) {}
 
 void Measurement::fold(std::uint32_t iteration) {
-  std::vector<emu::Time> slowest(operations_.size(), -1);
+  const std::vector<Span>& spans = stages_.spans();
+  std::vector<emu::Time> slowest(spans.size(), -1);
   for (std::uint32_t rank = 0; rank < cluster_.ranks(); ++rank) {
     if (!cluster_.is_local(rank)) continue;
+    std::vector<const KernelRecord*> records(stages_.size(), nullptr);
     for (const KernelRecord& record : cluster_.device(rank).records()) {
-      if (record.iteration != iteration) continue;
-      OperationSummary& operation = operations_[record.operation];
-      const emu::Time latency = record.end - record.start;
-      operation.latencies.push_back(latency);
-      operation.cores += record.timelines.size();
-      operation.wire_bytes += record.wire_bytes;
-      slowest[record.operation] = std::max(slowest[record.operation], latency);
-      first_start_ = std::min(first_start_, record.start);
-      last_end_ = std::max(last_end_, record.end);
-      for (const devices::Timeline& timeline : record.timelines) {
-        const auto sums = devices::sum_by_category(timeline);
-        for (std::size_t i = 0; i < sums.size(); ++i) operation.core_time[i] += sums[i];
-      }
+      if (record.iteration == iteration) records[record.operation] = &record;
     }
+    for (std::size_t index = 0; index < spans.size(); ++index) {
+      const emu::Time latency = add(spans[index], records, spans_[index]);
+      slowest[index] = std::max(slowest[index], latency);
+    }
+    first_start_ = std::min(first_start_, records.front()->start);
+    last_end_ = std::max(last_end_, records.back()->end);
   }
-  for (std::uint32_t index = 0; index < operations_.size(); ++index) {
-    OperationSummary& operation = operations_[index];
+  for (std::size_t index = 0; index < spans.size(); ++index) {
+    Summary& span = spans_[index];
     const emu::Time latency = cluster_.processes().max(slowest[index]);
     slowest[index] = latency;
-    if (latency <= operation.slowest) continue;
-    operation.slowest = latency;
-    operation.slowest_iteration = iteration;
-    operation.path = devices::critical_path(cluster_, index, iteration);
+    if (latency <= span.slowest) continue;
+    span.slowest = latency;
+    span.slowest_iteration = iteration;
+    span.path = devices::critical_path(cluster_, spans[index].stages, iteration);
   }
   slowest_.push_back(std::move(slowest));
   for (std::uint32_t rank = 0; rank < cluster_.ranks(); ++rank) {
@@ -159,9 +151,27 @@ void Measurement::fold(std::uint32_t iteration) {
   }
 }
 
+emu::Time Measurement::add(const Span& span, const std::vector<const KernelRecord*>& records,
+                           Summary& summary) {
+  const emu::Time latency = records[span.stages.last]->end - records[span.stages.first]->start;
+  summary.latencies.push_back(latency);
+  std::size_t cores = 0;
+  for (std::uint32_t i = span.stages.first; i <= span.stages.last; ++i) {
+    const KernelRecord& record = *records[i];
+    cores = std::max(cores, record.timelines.size());
+    summary.wire_bytes += record.wire_bytes;
+    for (const devices::Timeline& timeline : record.timelines) {
+      const auto sums = devices::sum_by_category(timeline);
+      for (std::size_t j = 0; j < sums.size(); ++j) summary.core_time[j] += sums[j];
+    }
+  }
+  summary.cores += cores;
+  return latency;
+}
+
 std::vector<devices::CriticalPath> Measurement::paths() const {
   std::vector<devices::CriticalPath> paths;
-  for (const OperationSummary& operation : operations_) paths.push_back(operation.path);
+  for (const Summary& span : spans_) paths.push_back(span.path);
   return paths;
 }
 
@@ -170,10 +180,11 @@ void Measurement::finish(std::uint32_t iterations, Result& result) {
   const emu::Time first = -processes.max(-first_start_);
   result.set_virtual_time_us(emu::to_us(processes.max(last_end_) - first));
   const std::vector<std::string> parts = devices::part_names(cluster_.topology());
-  for (std::uint32_t index = 0; index < operations_.size(); ++index) {
-    OperationSummary& operation = operations_[index];
+  for (std::size_t index = 0; index < spans_.size(); ++index) {
+    Summary& operation = spans_[index];
+    const Span& span = stages_.spans()[index];
     Operation& out = *result.add_operations();
-    out.set_name(names_[index]);
+    out.set_name(span.name);
     fill_latency(gather_all(processes, operation.latencies), out);
     out.set_slowest_device(operation.path.rank);
     out.set_slowest_iteration(operation.slowest_iteration);
@@ -189,7 +200,7 @@ void Measurement::finish(std::uint32_t iterations, Result& result) {
       const auto category = std::string(devices::name_of(static_cast<devices::Category>(i)));
       (*out.mutable_core_time_us())[category] = emu::to_us(sum) / cores;
     }
-    out.set_bytes_useful(static_cast<double>(algorithm_.useful_bytes(index, 0)));
+    out.set_bytes_useful(static_cast<double>(stages_.useful_bytes(algorithm_, span, 0)));
     out.set_bytes_on_wire(
         static_cast<double>(processes.sum(static_cast<std::int64_t>(operation.wire_bytes))) /
         iterations);

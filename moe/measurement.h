@@ -10,6 +10,7 @@
 #include "devices/critical_path.h"
 #include "moe/algorithm.h"
 #include "moe/result.pb.h"
+#include "moe/stages.h"
 
 namespace orrery::moe {
 
@@ -17,21 +18,23 @@ namespace orrery::moe {
 /// needs: causal records live no longer than their iteration.
 class Measurement {
  public:
-  /// `operations`: names of those that an iteration runs, the first of the algorithm's.
-  Measurement(devices::Cluster& cluster, const Algorithm& algorithm,
-              std::vector<std::string> operations);
+  Measurement(devices::Cluster& cluster, const Algorithm& algorithm, const Stages& stages);
 
   /// Collective: iteration `iteration` has ended on all devices.
   void fold(std::uint32_t iteration);
   /// Collective: fills operations, counters, busiest_links, virtual_time_us, digest.
   void finish(std::uint32_t iterations, Result& result);
-  /// The critical path of each operation's slowest device and iteration.
+  /// The critical path of each span's slowest device and iteration.
   std::vector<devices::CriticalPath> paths() const;
-  /// Largest latency over all devices, by iteration, then operation.
+  /// Largest latency over all devices, by iteration, then span.
   const std::vector<std::vector<emu::Time>>& slowest() const { return slowest_; }
 
  private:
-  struct OperationSummary {
+  struct Summary;
+  // A device's records of the iteration, by stage, into a span's summary; gives its latency.
+  static emu::Time add(const Span& span, const std::vector<const devices::KernelRecord*>& records,
+                       Summary& summary);
+  struct Summary {
     std::vector<emu::Time> latencies;  // of this process's devices
     std::array<emu::Time, devices::kCategories> core_time{};
     std::uint64_t cores = 0;
@@ -43,8 +46,8 @@ class Measurement {
 
   devices::Cluster& cluster_;
   const Algorithm& algorithm_;
-  const std::vector<std::string> names_;
-  std::vector<OperationSummary> operations_;
+  const Stages& stages_;
+  std::vector<Summary> spans_;
   std::vector<std::vector<emu::Time>> slowest_;
   emu::Time first_start_ = emu::kNever;
   emu::Time last_end_ = 0;

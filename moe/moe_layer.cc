@@ -10,6 +10,7 @@
 #include "emu/digest.h"
 #include "moe/reduce.h"
 #include "moe/rows.h"
+#include "moe/share.h"
 
 namespace orrery::moe {
 
@@ -107,25 +108,25 @@ emu::Task MoeLayer::program(Core& core, std::uint32_t operation, std::uint32_t i
   }
 }
 
-// Grouped GEMMs of the routed experts and, on the same device, the shared ones over its own tokens:
-// the longer of the matrix units' time and the time to read every weight once (int8) from memory.
-emu::Time MoeLayer::expert_time(std::uint32_t device, std::uint32_t iteration) const {
+// The routed experts' rows and, on the same device, its own tokens for the shared ones.
+std::vector<GemmGroup> MoeLayer::expert_groups(std::uint32_t device, std::uint32_t iteration,
+                                               bool up) const {
   const Workload& workload = problem_.workload;
-  const double weights = 3.0 * workload.hidden() * workload.expert_intermediate();
-  const double shared_weights =
-      3.0 * workload.hidden() * workload.shared_experts() *
-      (workload.has_shared_intermediate() ? workload.shared_intermediate()
-                                          : workload.expert_intermediate());
-  double active = 0;
+  std::vector<GemmGroup> groups;
+  const auto add = [&](std::uint64_t rows, std::uint32_t intermediate) {
+    groups.push_back({static_cast<std::uint32_t>(rows), up ? 2 * intermediate : problem_.hidden(),
+                      up ? problem_.hidden() : intermediate});
+  };
   for (std::uint32_t e = problem_.placement.begin(device); e < problem_.placement.end(device);
        ++e) {
-    active += problem_.arrivals[iteration].rows(e).empty() ? 0 : 1;
+    add(problem_.arrivals[iteration].rows(e).size(), workload.expert_intermediate());
   }
-  const double flop = 2.0 * (weights * static_cast<double>(rows(device, iteration)) +
-                             shared_weights * tokens(device, iteration));
-  const double bytes = weights * active + (tokens(device, iteration) > 0 ? shared_weights : 0);
-  return std::max(problem_.costs.matrix(flop),
-                  problem_.costs.hbm.serialisation(static_cast<std::uint64_t>(bytes)));
+  const std::uint32_t shared = workload.has_shared_intermediate() ? workload.shared_intermediate()
+                                                                  : workload.expert_intermediate();
+  for (std::uint32_t i = 0; i < workload.shared_experts(); ++i) {
+    add(tokens(device, iteration), shared);
+  }
+  return groups;
 }
 
 template <typename Visit>
@@ -230,13 +231,39 @@ void MoeLayer::sum_rows(Core& core, fabric::Address to, std::span<const Weighted
   round_to_bf16(sum, memory.array<std::uint16_t>(to, problem_.hidden()));
 }
 
+// Two kernels: the gate and up projections of all experts, and the down projections. The rows'
+// bytes are there at once.
 emu::Task MoeLayer::run_experts(Core& core, std::uint32_t iteration) {
-  if (problem_.control) {
-    apply_experts_to_identities(core);
-  } else {
-    apply_experts(core);
+  if (core.index() == 0) {
+    if (problem_.control) {
+      apply_experts_to_identities(core);
+    } else {
+      apply_experts(core);
+    }
   }
-  co_await core.compute(expert_time(core.rank(), iteration));
+  const double weight_bytes = problem_.workload.weight_bytes();
+  core.phase("up projections");
+  co_await grouped_gemm(core, expert_groups(core.rank(), iteration, true), weight_bytes);
+  co_await core.next_kernel();
+  core.phase("down projections");
+  co_await grouped_gemm(core, expert_groups(core.rank(), iteration, false), weight_bytes);
+}
+
+// The product of the tokens with the router's weights, bf16; then each token's softmax over the
+// experts and its top_k, a pass for each.
+emu::Task MoeLayer::gate(Core& core, std::uint32_t iteration) {
+  constexpr int kSoftmaxPasses = 4;  // largest, exponents, their sum, division
+  constexpr double kRouterBytes = 2;
+  const std::uint32_t count = tokens(core.rank(), iteration);
+  const std::uint32_t experts = problem_.workload.experts();
+  core.phase("router");
+  std::vector<GemmGroup> router = {{count, experts, problem_.hidden()}};
+  co_await grouped_gemm(core, std::move(router), kRouterBytes);
+  co_await core.barrier();
+  core.phase("top k");
+  const Share mine = share(count, core.count(), core.index());
+  const emu::Time passes = core.costs().vector(experts);
+  co_await core.compute((kSoftmaxPasses + problem_.top_k()) * mine.size() * passes);
 }
 
 Verdict MoeLayer::verify(DeviceProcess& device, std::uint32_t operation, std::uint32_t iteration) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "moe/algorithm.h"
+#include "moe/grouped_gemm.h"
 #include "moe/layout.h"
 #include "moe/quantise.h"
 #include "moe/reduction_order.h"
@@ -45,13 +46,12 @@ class MoeLayer : public Algorithm {
   const Layout& layout() const override { return layout_; }
   std::uint64_t touched_bytes(std::uint32_t device) const override;
   std::uint64_t useful_bytes(std::uint32_t operation, std::uint32_t iteration) const override;
-  std::uint32_t cores(std::uint32_t operation, std::uint32_t) const override {
-    return operation == kExperts ? 1 : 0;
-  }
   void prepare(devices::DeviceProcess& device, std::uint32_t iteration) override;
   emu::Task program(devices::Core& core, std::uint32_t operation, std::uint32_t iteration) override;
   Verdict verify(devices::DeviceProcess& device, std::uint32_t operation,
                  std::uint32_t iteration) override;
+  bool has_gate() const override { return true; }
+  emu::Task gate(devices::Core& core, std::uint32_t iteration) override;
 
  protected:
   MoeLayer(const Problem& problem, Precision precision, RowOrder order = RowOrder::kSorted);
@@ -160,7 +160,8 @@ class MoeLayer : public Algorithm {
   void apply_experts(devices::Core& core);
   void replace(devices::Core& core, std::uint64_t row) const;
   emu::Task run_experts(devices::Core& core, std::uint32_t iteration);
-  emu::Time expert_time(std::uint32_t device, std::uint32_t iteration) const;
+  std::vector<GemmGroup> expert_groups(std::uint32_t device, std::uint32_t iteration,
+                                       bool up) const;
   void apply_experts_to_identities(devices::Core& core) const;
   Verdict verify_dispatch(devices::DeviceProcess& device, std::uint32_t iteration);
   Verdict verify_combine(devices::DeviceProcess& device, std::uint32_t iteration);

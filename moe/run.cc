@@ -28,6 +28,7 @@
 #include "moe/gate.h"
 #include "moe/measurement.h"
 #include "moe/memory_check.h"
+#include "moe/stages.h"
 #include "moe/trace.h"
 #include "moe/workload.h"
 
@@ -82,20 +83,6 @@ Problem make_problem(const RunConfig& config, const devices::Costs& costs) {
                   real ? ExpertKind::kSwiGlu : ExpertKind::kCheapTransform)};
 }
 
-// An iteration's operations up to and including the last that is asked for.
-std::vector<std::string> operations_to_run(const Algorithm& algorithm, const std::string& last) {
-  std::vector<std::string> names = algorithm.operations();
-  if (last.empty()) return names;
-  const auto found = std::find(names.begin(), names.end(), last);
-  if (found == names.end()) {
-    throw emu::ConfigError("--operation", "", last,
-                           fmt::format("an operation of the algorithm: {}{}",
-                                       fmt::join(names, ", "), emu::did_you_mean(last, names)));
-  }
-  names.erase(found + 1, names.end());
-  return names;
-}
-
 // What one process collects while devices run.
 struct Collected {
   std::vector<std::string> failures;
@@ -109,10 +96,9 @@ class Driver {
       : config_(config),
         cluster_(cluster),
         algorithm_(algorithm),
-        names_(operations_to_run(algorithm, config.operation)),
-        operations_(static_cast<std::uint32_t>(names_.size())),
-        measurement_(cluster, algorithm, names_) {
-    collected_.digests.assign(std::size_t{cluster.ranks()} * config.iterations * operations_, 0);
+        stages_(algorithm, config.operation),
+        measurement_(cluster, algorithm, stages_) {
+    collected_.digests.assign(std::size_t{cluster.ranks()} * config.iterations * stages_.size(), 0);
     for_each_local([this](DeviceProcess& device) {
       device.as_host([&] { algorithm_.set_up(device); });
       ++local_;
@@ -128,16 +114,17 @@ class Driver {
   std::string run() {
     if (config_.alignment == devices::Alignment::kNone) {
       for_each_local([this](DeviceProcess& device) {
-        device.start_stream(stream(device, 0, config_.iterations, 0, operations_), 0);
+        device.start_stream(stream(device, 0, config_.iterations, 0, stages_.size()), 0);
       });
       return cluster_.run();
     }
     // Aligned: these operations begin everywhere at once, when all before have ended everywhere.
-    const std::uint32_t together =
-        config_.alignment == devices::Alignment::kOperations ? 1 : operations_;
+    const bool each =
+        config_.alignment == devices::Alignment::kOperations && !stages_.whole_layer();
+    const std::uint32_t together = each ? 1 : stages_.size();
     emu::Time start = 0;
     for (std::uint32_t iteration = 0; iteration < config_.iterations; ++iteration) {
-      for (std::uint32_t first = 0; first < operations_; first += together) {
+      for (std::uint32_t first = 0; first < stages_.size(); first += together) {
         for_each_local([&](DeviceProcess& device) {
           device.start_stream(stream(device, iteration, iteration + 1, first, first + together),
                               start);
@@ -152,10 +139,11 @@ class Driver {
 
   const Collected& collected() const { return collected_; }
   Measurement& measurement() { return measurement_; }
+  const Stages& stages() const { return stages_; }
   /// The iteration that the devices of this process are in, on average.
   std::uint64_t iteration() const {
     return local_ == 0 ? 0
-                       : std::min<std::uint64_t>(kernels_ended_ / (local_ * operations_),
+                       : std::min<std::uint64_t>(kernels_ended_ / (local_ * stages_.size()),
                                                  config_.iterations - 1);
   }
 
@@ -176,19 +164,19 @@ class Driver {
     for (std::uint32_t iteration = first_iteration; iteration < last_iteration; ++iteration) {
       if (first_operation == 0) device.as_host([&] { algorithm_.prepare(device, iteration); });
       for (std::uint32_t operation = first_operation; operation < last_operation; ++operation) {
-        const std::uint64_t draw = late.at(std::uint64_t{iteration} * operations_ + operation);
+        const std::uint64_t draw = late.at(std::uint64_t{iteration} * stages_.size() + operation);
         auto pause = device.sleep(static_cast<emu::Time>(draw % (jitter + 1)));
         co_await pause;
         auto kernel = device.kernel(
-            operation, iteration, algorithm_.cores(operation, iteration),
+            operation, iteration, stages_.cores(algorithm_, operation, iteration),
             [this, operation, iteration](devices::Core& core) {
-              return algorithm_.program(core, operation, iteration);
+              return stages_.program(algorithm_, core, operation, iteration);
             },
-            names_[operation]);
+            stages_.stages()[operation].name);
         co_await kernel;
         verify(device, operation, iteration);
       }
-      if (last_operation == operations_) {
+      if (last_operation == stages_.size()) {
         const std::lock_guard lock(mutex_);
         --devices_left_[iteration];
         announce_ended();
@@ -203,9 +191,10 @@ class Driver {
   }
 
   void verify(DeviceProcess& device, std::uint32_t operation, std::uint32_t iteration) {
-    const Verdict verdict = algorithm_.verify(device, operation, iteration);
-    collected_.digests[(std::size_t{device.rank()} * config_.iterations + iteration) * operations_ +
-                       operation] = verdict.digest;
+    const Verdict verdict = stages_.verify(algorithm_, device, operation, iteration);
+    collected_
+        .digests[(std::size_t{device.rank()} * config_.iterations + iteration) * stages_.size() +
+                 operation] = verdict.digest;
     const std::lock_guard lock(mutex_);
     ++kernels_ended_;
     if (verdict.ok) return;
@@ -213,7 +202,8 @@ class Driver {
     // So many of each device, whichever process it is on.
     if (failures_of_device_[device.rank()]++ < kFailuresListed) {
       collected_.failures.push_back(fmt::format("device {} {} iteration {}: {}", device.rank(),
-                                                names_[operation], iteration, verdict.what));
+                                                stages_.stages()[operation].name, iteration,
+                                                verdict.what));
     }
   }
 
@@ -221,8 +211,7 @@ class Driver {
   Cluster& cluster_;
   Algorithm& algorithm_;
   std::mutex mutex_;  // of what devices on several threads report
-  const std::vector<std::string> names_;
-  const std::uint32_t operations_;
+  const Stages stages_;
   std::uint64_t local_ = 0;  // devices of this process
   std::uint64_t kernels_ended_ = 0;
   Collected collected_;
@@ -326,7 +315,7 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
   check_tables_fit(processes, config, entry);
   Problem problem = make_problem(config, costs);
   const std::unique_ptr<Algorithm> algorithm = entry.make(problem, options);
-  operations_to_run(*algorithm, config.operation);  // refused before any work
+  Stages(*algorithm, config.operation);  // refused before any work
   check_devices_fit(processes, config, *algorithm);
 
   devices::ClusterOptions cluster_options;
@@ -399,6 +388,7 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
     result.set_verified(false);
   } else {
     driver.measurement().finish(config.iterations, result);
+    outcome.spans = driver.stages().spans();
     outcome.paths = driver.measurement().paths();
     outcome.slowest = driver.measurement().slowest();
     if (config.explain) outcome.history = devices::causal_history(cluster, config.alignment);

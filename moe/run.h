@@ -16,6 +16,7 @@
 #include "emu/process_group.h"
 #include "moe/result.pb.h"
 #include "moe/run_trace.h"
+#include "moe/stages.h"
 #include "moe/workload.pb.h"
 
 namespace orrery::moe {
@@ -53,6 +54,8 @@ struct RunConfig {
 struct RunOutcome {
   Result result;
   std::string hang;
+  /// Of each operation of the result, which stages it is.
+  std::vector<Span> spans;
   /// Of each operation of the result; their steps on process 0 alone.
   std::vector<devices::CriticalPath> paths;
   /// What `trace` asked for; on process 0 alone, also after a hang.

@@ -51,7 +51,7 @@ class CannBsp final : public PushCombine, private CannWindows {
   Contract contract() const override { return {Contract::Order::kDevicePair, 8}; }
 
   std::uint32_t cores(std::uint32_t operation, std::uint32_t iteration) const override {
-    if (operation == kExperts) return 1;
+    if (operation == kExperts) return 0;
     if (cores_per_call_.empty()) return 0;
     return static_cast<std::uint32_t>(cores_per_call_[iteration % cores_per_call_.size()]);
   }

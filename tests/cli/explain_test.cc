@@ -121,7 +121,7 @@ TEST(Explain, JsonHasASectionWhenAskedFor) {
   const auto path = scratch_folder() / "explained.json";
   ASSERT_EQ(run_program(kTiny + "--quiet --json " + path.string()).code, 0);
   const Json explained = Json::parse(std::ifstream(path));
-  ASSERT_EQ(explained.at("explanations").size(), 8u);  // experts have but two costs
+  ASSERT_EQ(explained.at("explanations").size(), 9u);
   for (const Json& each : explained["explanations"]) {
     EXPECT_TRUE(each.at("operation").is_string());
     EXPECT_NE(each.at("item"), "");

@@ -108,8 +108,9 @@ TEST_F(SixteenDies, SpansNest) {
     }
     EXPECT_EQ(activity_end, operation_end);
   }
-  EXPECT_THAT(phases, ElementsAre("copy out", "reduce", "send outputs", "send tokens", "set status",
-                                  "sum counts", "wait dispatch"));
+  EXPECT_THAT(phases,
+              ElementsAre("copy out", "down projections", "reduce", "send outputs", "send tokens",
+                          "set status", "sum counts", "up projections", "wait dispatch"));
 }
 
 TEST_F(SixteenDies, SumsOfTracksAreTheCoreTimesOfTheResult) {

@@ -166,7 +166,7 @@ TEST_P(Explained, EveryPointIsWhereItWas) {
   for (PointId point = 0; point < again.size(); ++point) {
     ASSERT_EQ(again[point], history.graph.time(point)) << "point " << point;
   }
-  EXPECT_EQ(slowest(history, again, 0, 0), longest(rig, GetParam().ranks));
+  EXPECT_EQ(slowest(history, again, KernelRange::only(0), 0), longest(rig, GetParam().ranks));
 }
 
 TEST_P(Explained, NoCauseIsKeptUnlessAskedFor) {
@@ -201,7 +201,8 @@ TEST_P(Explained, AMachineWithoutACostAgrees) {
     Rig changed = make(machine, removal.what_if);
     start(changed, true);
     const Time gained = latency - longest(changed, GetParam().ranks);
-    const Time estimate = latency - slowest(history, history.graph.times_without(cost), 0, 0);
+    const Time estimate =
+        latency - slowest(history, history.graph.times_without(cost), KernelRange::only(0), 0);
     // A sweep of the poll may end anywhere, and who waits for whom changes which acknowledgement
     // makes room.
     const Time larger = std::max(std::abs(gained), std::abs(estimate));
@@ -247,8 +248,8 @@ TEST(CausalHistory, AWaitForPlacesEndsSoonerWithoutItsCauses) {
     }
     Rig without(changed, 4, {}, "packed", 8 << 20, 0, removal.what_if);
     run(without);
-    const Time estimate =
-        slowest(history, history.graph.times_without(static_cast<Cost>(index)), 0, 0);
+    const Time estimate = slowest(history, history.graph.times_without(static_cast<Cost>(index)),
+                                  KernelRange::only(0), 0);
     EXPECT_NEAR(static_cast<double>(estimate), static_cast<double>(latency(without)), 30'000)
         << name_of(static_cast<Cost>(index), rig.cluster().topology().link_classes);
     ++checked;

@@ -27,7 +27,7 @@ struct Path {
 };
 
 Path path_of(Rig& rig) {
-  const CriticalPath path = critical_path(rig.cluster(), 0, 0);
+  const CriticalPath path = critical_path(rig.cluster(), KernelRange::only(0), 0);
   const std::vector<std::string> names = part_names(rig.cluster().topology());
   EXPECT_EQ(path.parts.size(), names.size());
   Path out{path.rank, {}, 0, path.steps};
