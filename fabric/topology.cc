@@ -15,6 +15,8 @@ Topology generate(const Fabric& fabric, const std::string& where) {
       return build_clos(fabric.clos(), where);
     case Fabric::kFullMesh:
       return build_full_mesh(fabric.full_mesh(), where);
+    case Fabric::kTorus:
+      return build_torus(fabric.torus(), where);
     case Fabric::kStar:
       return build_star(fabric.star(), where);
     case Fabric::kExplicitGraph:
@@ -26,8 +28,9 @@ Topology generate(const Fabric& fabric, const std::string& where) {
     case Fabric::GENERATOR_NOT_SET:
       break;
   }
-  throw emu::ConfigError(where, "fabric", "no generator",
-                         "one of clos, full_mesh, star, explicit_graph, scale_out, dragonfly");
+  throw emu::ConfigError(
+      where, "fabric", "no generator",
+      "one of clos, full_mesh, torus, star, explicit_graph, scale_out, dragonfly");
 }
 
 }  // namespace

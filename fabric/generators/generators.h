@@ -16,6 +16,9 @@ Topology build_clos(const Clos& clos, const std::string& where);
 /// Device number: the first dimension runs fastest. One LinkSpec may stand for all dimensions.
 Topology build_full_mesh(const FullMesh& mesh, const std::string& where);
 
+/// Numbered as a full mesh.
+Topology build_torus(const Torus& torus, const std::string& where);
+
 Topology build_star(const Star& star, const std::string& where);
 
 /// Switches are renumbered by tier, a switch's tier being its distance to the nearest device.

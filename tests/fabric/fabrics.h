@@ -106,6 +106,10 @@ inline const char* const kSmallFabrics[] = {
     " nic_link { latency_ns: 5 gb_per_s: 2 } local { latency_ns: 3 gb_per_s: 2 } local_cables: 2"
     " global { latency_ns: 9 gb_per_s: 2 } global_cables: 3 scale_up { link { latency_ns: 1 "
     "gb_per_s: 9 } planes: 2 } }",
+    "torus { dimensions: 5 links { latency_ns: 3 gb_per_s: 5 } }",
+    "torus { dimensions: [4, 3] links { latency_ns: 3 gb_per_s: 5 } links { latency_ns: 4 "
+    "gb_per_s: 6 } }",
+    "torus { dimensions: [2, 3, 1, 2, 2] links { latency_ns: 3 gb_per_s: 5 } }",
 };
 
 }  // namespace orrery::fabric

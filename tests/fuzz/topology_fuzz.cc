@@ -15,9 +15,11 @@ using namespace orrery;
 
 // Graphs within the limits may still take seconds; what matters here is what lies at their edges.
 bool is_small(const fabric::Fabric& fabric) {
-  std::uint64_t mesh = 1;
-  for (const std::uint32_t size : fabric.full_mesh().dimensions()) {
-    if (size > 64 || (mesh *= size == 0 ? 1 : size) > 256) return false;
+  for (const auto* grid : {&fabric.full_mesh().dimensions(), &fabric.torus().dimensions()}) {
+    std::uint64_t devices = 1;
+    for (const std::uint32_t size : *grid) {
+      if (size > 64 || (devices *= size == 0 ? 1 : size) > 256) return false;
+    }
   }
   const fabric::Clos& clos = fabric.clos();
   const fabric::ScaleOut& out = fabric.scale_out();
