@@ -10,7 +10,7 @@ namespace {
 
 TEST(ShippedTopologies, LoadAndCarryPuts) {
   const std::vector<std::string> names = fabric::shipped_topologies();
-  ASSERT_GE(names.size(), 14u);
+  ASSERT_GE(names.size(), 21u);
   for (const std::string& name : names) {
     SCOPED_TRACE(name);
     for (const char* algorithm : {"p2p", "ring", "alltoall"}) {
@@ -20,6 +20,38 @@ TEST(ShippedTopologies, LoadAndCarryPuts) {
       EXPECT_FALSE(config.machine.description().empty());
       const Result result = good_run(config);
       EXPECT_GT(result.operations(0).latency_us().max(), 0);
+    }
+  }
+}
+
+// Devices that hand packets on, and switches: rows reach their experts on all of them.
+TEST(ShippedTopologies, CarryALayer) {
+  for (const char* name :
+       {"ascend950-supernode", "ub-mesh", "hgx-h100", "hgx-h200", "mi300x-8", "tpu7x", "trn2"}) {
+    SCOPED_TRACE(name);
+    RunConfig config = shipped_run(name, "cann-bsp", 8);
+    config.iterations = 2;
+    const Result result = good_run(config);
+    EXPECT_EQ(result.operations_size(), 3);
+  }
+}
+
+// What the vendors' figures come to: bandwidth out of each device, one way.
+TEST(ShippedTopologies, GiveEachDeviceItsPublishedBandwidth) {
+  const struct {
+    const char* name;
+    std::uint32_t devices;
+    double gb_per_s;
+  } cases[] = {{"tpu7x", 64, 600},   {"trn2", 64, 640},    {"mi300x-8", 8, 448},
+               {"hgx-h100", 8, 450}, {"hgx-h200", 8, 450}, {"ub-mesh", 1024, 14 * 53.1 + 6 * 35.4}};
+  for (const auto& [name, devices, gb_per_s] : cases) {
+    SCOPED_TRACE(name);
+    const fabric::Topology topology = fabric::build_topology(fabric::shipped_fabric(name), name);
+    EXPECT_EQ(topology.devices, devices);
+    for (fabric::NodeId device = 0; device < devices; ++device) {
+      double rate = 0;
+      for (const fabric::Link& link : topology.links_from(device)) rate += link.rate.gb_per_s();
+      ASSERT_NEAR(rate, gb_per_s, 0.1) << device;
     }
   }
 }
