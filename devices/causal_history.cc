@@ -397,7 +397,9 @@ class Builder {
         core.at = pinned(join(causes_), entry.at);
         break;
       case CausalKind::kGet:
-        core.at = pinned(join({after(core.at, costs_.issue, Cost::kIssue)}), entry.at);
+        if (entry.detail == 0) {
+          core.at = pinned(join({after(core.at, costs_.issue, Cost::kIssue)}), entry.at);
+        }
         packet(entry.key).head = core.at;
         break;
       case CausalKind::kGetDone:

@@ -33,6 +33,8 @@ const char* to_string(Verb verb) {
       return "put_signal_add";
     case Verb::kFetchAdd:
       return "fetch_add";
+    case Verb::kRemoteFetchAdd:
+      return "remote_fetch_add";
     case Verb::kAtomicAdd:
       return "atomic_add";
     case Verb::kGet:

@@ -36,8 +36,8 @@ enum class CheckKind : std::uint8_t {
   kFence,      // earlier puts of the core are visible before its later ones
   kWait,       // a slot that satisfied a wait: address, bytes, detail WaitBits
   kArrive,     // the core is at the core barrier
-  kGet,        // issued: address there, bytes, other address here, peer rank
-  kServe,      // a get of core `core` of rank `peer` reads here: address, bytes
+  kGet,        // issued: address there, bytes, other address here, peer rank, detail verb
+  kServe,      // a get or fetch-and-add of core `core` of rank `peer`: address, bytes, detail verb
   kGetDone,
   kFetchAdd,  // an atomic of a core on its own device's memory: address, bytes, detail verb
 };
@@ -64,6 +64,7 @@ enum class Verb : std::uint8_t {
   kFetchAdd,
   kPutSignalAdd,
   kGiveSignalAdd,
+  kRemoteFetchAdd,
 };
 /// A put whose last piece is a signal; one that is added.
 constexpr bool adds_signal(Verb verb) {

@@ -56,17 +56,9 @@ void DeviceProcess::handle(const emu::Event& event) {
       break;
     case fabric::kDelivery: {
       const auto& packet = event.as<fabric::Packet>();
-      if (packet.kind == fabric::PacketKind::kGetRequest) {
-        if (check_log_ != nullptr) {
-          check_log_->add({.at = event.time,
-                           .address = packet.address,
-                           .bytes = packet.put_bytes,
-                           .peer = rank_at(packet.source),
-                           .core = packet.core,
-                           .kind = CheckKind::kServe,
-                           .detail = static_cast<std::uint8_t>(Verb::kGet)});
-        }
-        port_.reply(packet, event.time);
+      const bool adds = packet.kind == fabric::PacketKind::kFetchAdd;
+      if (adds || packet.kind == fabric::PacketKind::kGetRequest) {
+        serve(packet, adds, event.time);
       } else if (packet.kind == fabric::PacketKind::kAck) {
         acknowledged(packet);
       } else {
@@ -282,6 +274,14 @@ void DeviceProcess::count_get(std::uint32_t rank, std::uint64_t bytes) {
   count_wire(bytes, scale_out);
 }
 
+// As a get, but the request carries what is added.
+void DeviceProcess::count_fetch_add(std::uint32_t rank) {
+  ++counters_.atomics;
+  const bool scale_out = network_.is_scale_out(node_, ports_[rank]);
+  count_wire(sizeof(std::uint32_t), scale_out);
+  count_wire(sizeof(std::uint32_t), scale_out);
+}
+
 void DeviceProcess::count_wire(std::uint64_t bytes, bool scale_out) {
   const fabric::PathRules& rules = network_.rules(scale_out);
   kernel_.wire_bytes +=
@@ -311,6 +311,25 @@ void DeviceProcess::fence_by_proxy(std::uint32_t queue, std::uint32_t rank, emu:
   asked.kind = Proxy::Request::Kind::kFence;
   asked.rank = rank;
   proxy_->submit(proxy_->thread_of(queue % costs_.nic->queue_pairs), asked, at);
+}
+
+// The reply takes its bytes at once: what was there before an addition.
+void DeviceProcess::serve(const fabric::Packet& packet, bool adds, emu::Time now) {
+  const Verb verb = adds ? Verb::kRemoteFetchAdd : Verb::kGet;
+  if (check_log_ != nullptr) {
+    check_log_->add({.at = now,
+                     .address = packet.address,
+                     .bytes = packet.put_bytes,
+                     .peer = rank_at(packet.source),
+                     .core = packet.core,
+                     .kind = CheckKind::kServe,
+                     .detail = static_cast<std::uint8_t>(verb)});
+  }
+  port_.reply(packet, now);
+  if (!adds) return;
+  const auto before = std::as_const(memory_).load<std::uint32_t>(packet.address);
+  memory_.store(packet.address, before + packet.offset);
+  last_writes_[packet.address / kGranule] = {packet.source, packet.core, now};
 }
 
 void DeviceProcess::deliver(const fabric::Packet& packet, emu::Time now) {

@@ -152,6 +152,7 @@ class DeviceProcess final : public emu::LogicalProcess,
   void core_finished(std::uint32_t core);
   void count_put(std::uint32_t rank, std::uint64_t bytes, fabric::PacketKind kind, bool immediate);
   void count_get(std::uint32_t rank, std::uint64_t bytes);
+  void count_fetch_add(std::uint32_t rank);
   /// Takes `bytes` of the device's shared memory bandwidth from `now`; returns when they are
   /// through.
   emu::Time take_hbm(emu::Time now, std::uint64_t bytes);
@@ -232,6 +233,7 @@ class DeviceProcess final : public emu::LogicalProcess,
   void on_message(const fabric::Packet& packet) override;
   void applied(const fabric::Packet& packet) override;
   void deliver(const fabric::Packet& packet, emu::Time now);
+  void serve(const fabric::Packet& packet, bool adds, emu::Time now);
   void acknowledged(const fabric::Packet& packet);
   void check_claims(const fabric::Packet& packet, fabric::Address address, std::uint32_t bytes);
 

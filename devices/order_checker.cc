@@ -196,6 +196,10 @@ void OrderChecker::get(Core& core, std::uint32_t rank, const CheckRecord& record
 }
 
 void OrderChecker::serve(std::uint32_t rank, const CheckRecord& record) {
+  if (static_cast<Verb>(record.detail) == Verb::kRemoteFetchAdd) {
+    fetch_add(core(record.peer, record.core), rank, record);
+    return;
+  }
   const std::uint32_t index = core(record.peer, record.core).get;
   const Put& put = puts_[index];
   check_read(rank, {record.address, record.address + record.bytes}, {put.issue, put.access}, false);
@@ -310,8 +314,8 @@ void OrderChecker::write(Core& core, std::uint32_t rank, const CheckRecord& reco
   core.now.step();
 }
 
-// Those of a device's cores take place one after the other: each knows what happened before all
-// before it.
+// Those on one word, of whichever device's cores, take place one after the other: each knows what
+// happened before all before it.
 void OrderChecker::fetch_add(Core& core, std::uint32_t rank, const CheckRecord& record) {
   devices_[rank].memory.for_each(
       record.address, record.bytes,

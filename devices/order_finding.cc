@@ -32,7 +32,7 @@ namespace {
 // What becomes visible, or is read, later than its core began to issue it.
 bool is_sent(Verb verb) {
   return verb == Verb::kPut || verb == Verb::kGive || verb == Verb::kStore || has_signal(verb) ||
-         verb == Verb::kAtomicAdd || verb == Verb::kGet;
+         verb == Verb::kAtomicAdd || verb == Verb::kGet || verb == Verb::kRemoteFetchAdd;
 }
 
 std::string to_text(const FindingSide& side) {

@@ -210,8 +210,8 @@ void StorePort::reply(const Packet& request, emu::Time now) {
 }
 
 void StorePort::request(fabric::NodeId destination, std::uint32_t core, fabric::Address from,
-                        fabric::Address to, std::uint32_t bytes, emu::Time issued,
-                        emu::Time start) {
+                        fabric::Address to, std::uint32_t bytes, emu::Time issued, emu::Time start,
+                        const std::optional<Addition>& add) {
   Packet packet;
   packet.source = node_;
   packet.destination = destination;
@@ -220,6 +220,11 @@ void StorePort::request(fabric::NodeId destination, std::uint32_t core, fabric::
   packet.put_bytes = bytes;
   packet.put = core;
   packet.kind = PacketKind::kGetRequest;
+  if (add) {
+    packet.kind = PacketKind::kFetchAdd;
+    packet.bytes = sizeof(add->value);
+    packet.offset = add->value;
+  }
   packet.core = static_cast<std::uint16_t>(core);
   packet.issued = issued;
   packet.choice = network_.choice(node_, destination, choices_++);
@@ -233,7 +238,8 @@ void StorePort::request(fabric::NodeId destination, std::uint32_t core, fabric::
     log->add(node_, {.at = start,
                      .key = fabric::causal_key(node_, packet.number),
                      .core = packet.core,
-                     .kind = fabric::CausalKind::kGet});
+                     .kind = fabric::CausalKind::kGet,
+                     .detail = static_cast<std::uint8_t>(add && add->issued_with_last ? 1 : 0)});
   }
   network_.inject(start, packet);
 }

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -69,9 +70,15 @@ class StorePort {
   void begin_posted(std::uint32_t number, emu::Time start);
   /// Answers a get: streams [from, from + bytes) to `request.source` at once.
   void reply(const fabric::Packet& request, emu::Time now);
-  /// Asks `destination` for `bytes` at `from` there, to be put at `to` here.
+  struct Addition {
+    std::uint32_t value;
+    bool issued_with_last;  // in the time of the request just before
+  };
+  /// Asks `destination` for `bytes` at `from` there, to be put at `to` here; with `add`, for a word
+  /// of 4 bytes, to which that is added when it has been read.
   void request(fabric::NodeId destination, std::uint32_t core, fabric::Address from,
-               fabric::Address to, std::uint32_t bytes, emu::Time issued, emu::Time start);
+               fabric::Address to, std::uint32_t bytes, emu::Time issued, emu::Time start,
+               const std::optional<Addition>& add = {});
 
   /// A packet of put `number` leaves its pipe (kInjectKind).
   void inject(std::uint32_t number, emu::Time now);

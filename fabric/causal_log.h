@@ -40,10 +40,11 @@ enum class CausalKind : std::uint8_t {
   kCopy,     // a chunk of a local copy begins: core, other bytes, amount traffic, detail 1: first
   kSourceWait,  // a put's source may be reused: core, key put
   kQuiet,       // all puts of a core are acknowledged: core
-  kGet,         // a core has issued a get: core, key packet that asks
-  kReply,       // a packet of the answer leaves: key packet, amount key of the packet that asked
-  kGetDone,     // the answer is there: core, key one of its packets
-  kEnd,         // a core's program ended: core
+  // a core has issued a get: core, key packet that asks, detail 1 in the time of the one before
+  kGet,
+  kReply,    // a packet of the answer leaves: key packet, amount key of the packet that asked
+  kGetDone,  // the answer is there: core, key one of its packets
+  kEnd,      // a core's program ended: core
 };
 
 struct CausalEntry {

@@ -24,7 +24,8 @@ enum EventKind : std::uint32_t {
   kFirstDeviceKind = 16,
 };
 
-enum class PacketKind : std::uint8_t { kPut, kAtomicAdd, kGetRequest, kGetReply, kAck };
+/// A fetch-and-add asks as a get does, and is answered by a get's reply.
+enum class PacketKind : std::uint8_t { kPut, kAtomicAdd, kGetRequest, kGetReply, kAck, kFetchAdd };
 
 /// Why a packet is visible when it is: enough to explain the time and to go on at its origin. The
 /// time from `issued` to visibility is issuing + latency + queueing + serialisation (the
@@ -45,12 +46,12 @@ struct Packet {
   NodeId destination = kNoNode;
   Address address = 0;  // at the destination
   std::uint64_t payload =
-      0;  // reference for Engine::take_payload; a get request: the requester's address
+      0;  // reference for Engine::take_payload; of what asks: the requester's address
   std::uint32_t bytes = 0;      // of this packet
-  std::uint32_t put_bytes = 0;  // of the whole put; a get request: bytes wanted
+  std::uint32_t put_bytes = 0;  // of the whole put; of what asks: bytes wanted
   std::uint32_t put = 0;        // the sender's number for the put (a get: the requester's)
   std::uint32_t sequence = 0;   // of the put in its channel
-  std::uint32_t offset = 0;     // of these bytes in the put
+  std::uint32_t offset = 0;     // of these bytes in the put; of a fetch-and-add: what is added
   std::uint16_t channel = 0;    // of the source device; meaning depends on the order scope
   std::uint16_t core = 0;       // that issued the put
   PacketKind kind = PacketKind::kPut;

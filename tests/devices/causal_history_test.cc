@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "devices/remote_fetch_add.h"
 #include "emu/text_config.h"
 #include "tests/devices/rig.h"
 
@@ -71,6 +72,9 @@ Program everything(bool places) {
     }
     // After the puts, whose order a shift in time would change.
     co_await core.fetch_add(kShared, 1);
+    const RemoteAddition room[] = {{far, kShared + 64, 1}, {next, kShared + 64, 1}};
+    auto reserve = remote_fetch_add(core, room, kShared + 128 + 64 * lane);
+    co_await reserve;
     co_await core.next_kernel();
     co_await core.compute(1000 * Time{lane});
     co_await core.host_sync();
