@@ -58,6 +58,10 @@ void write_files() {
   scratch_file("no-link.textproto", "fabric { star { devices: 4 } }\n" + device);
   scratch_file("two-generators.textproto",
                "fabric { star { devices: 4 } full_mesh { dimensions: 4 } }\n" + device);
+  scratch_file("two-links.textproto",
+               "fabric { torus { dimensions: [4, 4, 4] links { latency_ns: 9 gb_per_s: 9 } links { "
+               "latency_ns: 9 gb_per_s: 9 } } }\n" +
+                   device);
   scratch_file("no-device.textproto", kFabric);
   scratch_file("not-a-number.textproto", "fabric { star { devices: many } }\n" + device);
   scratch_file("no-experts.textproto", "hidden: 64 expert_intermediate: 32 top_k: 2\n");
@@ -325,6 +329,15 @@ std::vector<Case> cases() {
       {"FileTwoGenerators",
        "run --topology DIR/two-generators.textproto --algorithm p2p",
        {"two-generators.textproto:1", "full_mesh"}},
+      {"NcclBytes",
+       "run --topology tiny --algorithm nccl-alltoall --set algorithm.bytes=24",
+       {"algorithm.bytes", "'24'", "a multiple of 16"}},
+      {"MoriNodes",
+       "run --topology h100-ib --algorithm mori --devices 16",
+       {"--devices", "'16'", "one node"}},
+      {"FileTorusLinks",
+       "run --topology DIR/two-links.textproto --algorithm p2p",
+       {"two-links.textproto", "fabric.torus.links", "'2 links'", "one per dimension"}},
       {"FileNoDevice",
        "run --topology DIR/no-device.textproto --algorithm p2p",
        {"no-device.textproto", "device", "nothing"}},

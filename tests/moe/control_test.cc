@@ -191,7 +191,17 @@ INSTANTIATE_TEST_SUITE_P(
         Size{"put-signal", "tiny", 4, 4, {{"algorithm.signaling", "none"}}},
         Size{"p2p", "tiny", 4, 4, {{"algorithm.bytes", "500"}}},
         Size{"ring", "tiny", 4, 4, {{"algorithm.bytes", "70000"}, {"fabric.packet_bytes", "512"}}},
-        Size{"alltoall", "star", 12, 4, {}},
+        Size{"alltoall", "star", 12, 4, {}}, Size{"nccl-alltoall", "star", 12, 4, {}},
+        Size{"nccl-alltoall", "tiny", 4, 4, {{"algorithm.sync", "sentinel"}}},
+        Size{"mori", "tiny", 4, 4, {}}, Size{"mori", "cm384", 18, 8, {}},
+        Size{"mori", "star", 6, 5, {{"workload.hidden", "1"}}},
+        Size{"mori",
+             "cm384",
+             18,
+             3,
+             {{"fabric.packet_bytes", "512"},
+              {"workload.hidden", "333"},
+              {"algorithm.quantise", "int8"}}},
         Size{"alltoall", "tiny", 4, 4, {{"algorithm.bytes", "3000000"}}}));
 
 RunConfig sabotaged(const std::string& how) {

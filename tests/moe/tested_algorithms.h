@@ -100,6 +100,8 @@ inline std::vector<TestedAlgorithm> tested_algorithms() {
        {{"algorithm.version", "v2"},
         {"algorithm.signaling", "reordered"},
         {"algorithm.release", "trust-order"}}},
+      {"mori", {}, 64, false, false, true},
+      {"mori", {{"algorithm.quantise", "int8"}}, 64, false, false, true},
       {"nccl-bsp", {}},
       {"nccl-bsp",
        {{"algorithm.quantise", "int8"}, {"algorithm.channels", "3"}, {"algorithm.probs", "true"}}},
