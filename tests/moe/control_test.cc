@@ -192,7 +192,6 @@ INSTANTIATE_TEST_SUITE_P(
         Size{"p2p", "tiny", 4, 4, {{"algorithm.bytes", "500"}}},
         Size{"ring", "tiny", 4, 4, {{"algorithm.bytes", "70000"}, {"fabric.packet_bytes", "512"}}},
         Size{"alltoall", "star", 12, 4, {}}, Size{"nccl-alltoall", "star", 12, 4, {}},
-        Size{"nccl-alltoall", "tiny", 4, 4, {{"algorithm.sync", "sentinel"}}},
         Size{"mori", "tiny", 4, 4, {}}, Size{"mori", "cm384", 18, 8, {}},
         Size{"mori", "star", 6, 5, {{"workload.hidden", "1"}}},
         Size{"mori",

@@ -90,6 +90,17 @@ TEST(NcclAllToAll, IsCleanUnderTheChecker) {
   }
 }
 
+// All of it is carried: every word may tell of its store.
+TEST(NcclAllToAll, ControlCarriesWhatIsPolled) {
+  RunConfig config = small(kSentinel);
+  const Result full = good_run(config);
+  config.control = true;
+  const Result control = good_run(config);
+  EXPECT_EQ(control.digest(), full.digest());
+  EXPECT_EQ(control.output_digest(), full.output_digest());
+  EXPECT_EQ(control.operations(0).latency_us().max(), full.operations(0).latency_us().max());
+}
+
 // --- Words of the payload that equal the sentinel ---
 
 TEST(NcclAllToAll, SentinelsInThePayloadAreReplaced) {
