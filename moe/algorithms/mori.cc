@@ -80,25 +80,25 @@ std::uint32_t Mori::next_call(Core& core, fabric::Address of) const {
 }
 
 emu::Task Mori::dispatch(Core& core, std::uint32_t iteration) {
-  const std::uint32_t turn = next_call(core, dispatch_calls_) % 2;
+  const std::uint32_t half = next_call(core, dispatch_calls_) % 2;
   for (std::uint32_t local = core.index(); local < local_experts(core.rank());
        local += core.count()) {
     core.write(expert_rows(local), std::uint32_t{0});
   }
   std::vector<std::uint32_t> slots(problem_.devices);
-  co_await reserve(core, iteration, turn, slots);
-  co_await send(core, iteration, turn, slots);
+  co_await reserve(core, iteration, half, slots);
+  co_await send(core, iteration, half, slots);
   core.phase("grid arrival");
-  if (sabotage_ != "skip-release") co_await core.release_stores();
+  if (sabotage_ != "skip-release") co_await core.release();
   if (sabotage_ != "skip-arrival") co_await core.barrier();
-  co_await tell_peers(core, turn);
-  if (core.index() == 0) co_await hear_from_peers(core, turn);
+  co_await tell_peers(core, half);
+  if (core.index() == 0) co_await hear_from_peers(core, half);
   co_await core.next_kernel();
-  co_await expand_all(core, turn);
+  co_await expand_all(core, half);
 }
 
 // A block's tokens are every so-many-th. Its lanes read their experts, count, and ask.
-emu::Task Mori::reserve(Core& core, std::uint32_t iteration, std::uint32_t turn,
+emu::Task Mori::reserve(Core& core, std::uint32_t iteration, std::uint32_t half,
                         std::vector<std::uint32_t>& slots) {
   core.phase("reserve");
   std::uint32_t own = 0;
@@ -113,7 +113,7 @@ emu::Task Mori::reserve(Core& core, std::uint32_t iteration, std::uint32_t turn,
   std::vector<devices::RemoteAddition> additions;
   for (std::uint32_t i = 0; i < problem_.devices; ++i) {
     const std::uint32_t peer = (core.rank() + i) % problem_.devices;
-    if (rows[peer] > 0) additions.push_back({peer, offset(turn), rows[peer]});
+    if (rows[peer] > 0) additions.push_back({peer, offset(half), rows[peer]});
   }
   auto asked = devices::remote_fetch_add(core, additions, reserved(core.index()));
   co_await asked;
@@ -125,7 +125,7 @@ emu::Task Mori::reserve(Core& core, std::uint32_t iteration, std::uint32_t turn,
 }
 
 // Each device begins with itself and the next ones.
-emu::Task Mori::send(Core& core, std::uint32_t iteration, std::uint32_t turn,
+emu::Task Mori::send(Core& core, std::uint32_t iteration, std::uint32_t half,
                      std::vector<std::uint32_t>& slots) {
   core.phase("send tokens");
   std::vector<std::pair<PutHandle, std::uint32_t>> leaving;
@@ -142,7 +142,7 @@ emu::Task Mori::send(Core& core, std::uint32_t iteration, std::uint32_t turn,
       const std::size_t which = (static_cast<std::size_t>(next) + i) % peers.size();
       const std::uint32_t slot = slots[peers[which]]++;
       core.write(place(token, static_cast<std::uint32_t>(which)), slot);
-      last = co_await core.put(peers[which], received(turn, slot), staged(token), message_bytes());
+      last = co_await core.put(peers[which], received(half, slot), staged(token), message_bytes());
     }
     leaving.emplace_back(last, token);
   }
@@ -152,43 +152,43 @@ emu::Task Mori::send(Core& core, std::uint32_t iteration, std::uint32_t turn,
   }
 }
 
-emu::Task Mori::tell_peers(Core& core, std::uint32_t turn) {
+emu::Task Mori::tell_peers(Core& core, std::uint32_t half) {
   core.phase("tell peers");
   for (std::uint32_t i = core.index(); i < problem_.devices; i += core.count()) {
     const std::uint32_t peer = (core.rank() + i) % problem_.devices;
     const auto rows = core.load<std::uint32_t>(sent(peer));
     core.write(sent(peer), std::uint32_t{0});
     if (sabotage_ == "drop-signal" && core.rank() == 0 && peer == problem_.devices - 1) continue;
-    co_await core.store(peer, told(turn, core.rank()), rows + 1);
+    co_await core.store(peer, told(half, core.rank()), rows + 1);
   }
 }
 
-emu::Task Mori::hear_from_peers(Core& core, std::uint32_t turn) {
+emu::Task Mori::hear_from_peers(Core& core, std::uint32_t half) {
   core.phase("wait for counts");
   const auto writer = [&core, this](std::uint32_t peer) {
     const std::uint32_t from = (core.rank() + problem_.devices - peer) % problem_.devices;
     return fmt::format("device {} core {} (rows sent)", peer, from % core.count());
   };
-  const devices::Slots all{told(turn, 0), 4, 4, problem_.devices, 0};
+  const devices::Slots all{told(half, 0), 4, 4, problem_.devices, 0};
   const devices::Predicate there = devices::word_differs(0);
   co_await core.wait_until(all, there, writer);
   std::uint32_t total = 0;
   for (std::uint32_t peer = 0; peer < problem_.devices; ++peer) {
-    total += core.load<std::uint32_t>(told(turn, peer)) - 1;
-    core.write(told(turn, peer), std::uint32_t{0});
+    total += core.load<std::uint32_t>(told(half, peer)) - 1;
+    core.write(told(half, peer), std::uint32_t{0});
   }
   core.write(total_, total);
 }
 
 // Rows are dealt to all cores. Nobody reserves anything here any more: all have told.
-emu::Task Mori::expand_all(Core& core, std::uint32_t turn) {
+emu::Task Mori::expand_all(Core& core, std::uint32_t half) {
   core.phase("copy to experts");
   const auto total = core.load<std::uint32_t>(total_);
   if (core.index() == 0 && sabotage_ != "keep-offset") {
-    core.write(offset(turn), std::uint32_t{0});
+    core.write(offset(half), std::uint32_t{0});
   }
   for (std::uint32_t row = core.index(); row < total; row += core.count()) {
-    co_await expand(core, received(turn, row), taken(row));
+    co_await expand(core, received(half, row), taken(row));
   }
 }
 

@@ -38,13 +38,13 @@ class Mori final : public DedupLayer {
   emu::Task combine(devices::Core& core, std::uint32_t iteration) override;
 
   // --- Dispatch ---
-  emu::Task reserve(devices::Core& core, std::uint32_t iteration, std::uint32_t turn,
+  emu::Task reserve(devices::Core& core, std::uint32_t iteration, std::uint32_t half,
                     std::vector<std::uint32_t>& slots);
-  emu::Task send(devices::Core& core, std::uint32_t iteration, std::uint32_t turn,
+  emu::Task send(devices::Core& core, std::uint32_t iteration, std::uint32_t half,
                  std::vector<std::uint32_t>& slots);
-  emu::Task tell_peers(devices::Core& core, std::uint32_t turn);
-  emu::Task hear_from_peers(devices::Core& core, std::uint32_t turn);
-  emu::Task expand_all(devices::Core& core, std::uint32_t turn);
+  emu::Task tell_peers(devices::Core& core, std::uint32_t half);
+  emu::Task hear_from_peers(devices::Core& core, std::uint32_t half);
+  emu::Task expand_all(devices::Core& core, std::uint32_t half);
 
   // --- Combine ---
   emu::Task sum_own(devices::Core& core);
@@ -56,14 +56,14 @@ class Mori final : public DedupLayer {
                                     problem_.top_k());
   }
 
-  // --- Device memory. `turn`: of the two windows, whose calls take turns. ---
+  // --- Device memory. `half`: of two that calls use in turn. ---
   fabric::Address row_at(fabric::Address region, std::uint64_t row) const {
     return region + row * message_stride();
   }
   fabric::Address staged(std::uint32_t token) const { return row_at(staged_, token); }
   /// Rows of this device's window, in the order of their reservations.
-  fabric::Address received(std::uint32_t turn, std::uint64_t slot) const {
-    return row_at(received_, turn * window_rows_ + slot);
+  fabric::Address received(std::uint32_t half, std::uint64_t slot) const {
+    return row_at(received_, std::uint64_t{half} * window_rows_ + slot);
   }
   fabric::Address taken(std::uint64_t slot) const { return taken_ + slot * taken_bytes(); }
   fabric::Address sum_of(std::uint64_t slot) const { return row_at(sums_, slot); }
@@ -71,7 +71,7 @@ class Mori final : public DedupLayer {
     return row_at(fetched_, std::uint64_t{core} * problem_.top_k() + which);
   }
   /// Rows of the window that are reserved.
-  fabric::Address offset(std::uint32_t turn) const { return offsets_ + turn * std::uint64_t{4}; }
+  fabric::Address offset(std::uint32_t half) const { return offsets_ + std::uint64_t{half} * 4; }
   /// What the words held that a core's lanes added to.
   fabric::Address reserved(std::uint32_t core) const {
     return reserved_ + std::uint64_t{core} * problem_.devices * 4;
@@ -79,8 +79,8 @@ class Mori final : public DedupLayer {
   /// Rows that this device sends to a peer in this call.
   fabric::Address sent(std::uint32_t peer) const { return sent_ + peer * std::uint64_t{4}; }
   /// Rows that a peer sends this device, plus one; 0 until it says so.
-  fabric::Address told(std::uint32_t turn, std::uint32_t peer) const {
-    return told_ + (std::uint64_t{turn} * problem_.devices + peer) * 4;
+  fabric::Address told(std::uint32_t half, std::uint32_t peer) const {
+    return told_ + (std::uint64_t{half} * problem_.devices + peer) * 4;
   }
   /// Where the token's row is at the `which`-th of its owners.
   fabric::Address place(std::uint32_t token, std::uint32_t which) const {

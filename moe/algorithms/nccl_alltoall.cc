@@ -57,11 +57,11 @@ NcclAllToAll::NcclAllToAll(const Problem& problem, const Options& options)
       threads_(threads_of(problem, options)),
       barrier_(emu::from_ns(options.decimal("barrier_ns", 0, 1e6))),
       sabotage_(options.text("sabotage")),
-      windows_(windows_of(options)),
+      rounds_(windows_of(options)),
       stride_(align_up(bytes_, 512)) {
   if (problem_.control && !by_sentinel_) layout_.carry_only({{0, held_bytes()}});
   out_ = layout_.rows(problem.devices, stride_);
-  in_ = layout_.rows(std::uint64_t{windows_} * problem.devices, stride_);
+  in_ = layout_.rows(std::uint64_t{rounds_} * problem.devices, stride_);
   words_ = layout_.flat(std::uint64_t{kPoints} * blocks_ * problem.devices * 4);
 }
 
@@ -70,7 +70,7 @@ Contract NcclAllToAll::contract() const {
 }
 
 std::uint64_t NcclAllToAll::touched_bytes(std::uint32_t) const {
-  const std::uint64_t windows = by_sentinel_ ? windows_ : std::min(windows_, problem_.iterations);
+  const std::uint64_t windows = by_sentinel_ ? rounds_ : std::min(rounds_, problem_.iterations);
   return problem_.devices * ((1 + windows) * stride_ + std::uint64_t{kPoints} * blocks_ * 4);
 }
 
@@ -106,7 +106,7 @@ void NcclAllToAll::fill_expected(std::uint32_t iteration, std::uint32_t source,
 
 void NcclAllToAll::set_up(devices::DeviceProcess& device) {
   if (!by_sentinel_) return;  // the words of a barrier are 0 from the beginning
-  for (std::uint32_t window = 0; window < windows_; ++window) {
+  for (std::uint32_t window = 0; window < rounds_; ++window) {
     for (std::uint32_t source = 0; source < problem_.devices; ++source) {
       for (std::uint64_t at = kLastWord; at < bytes_; at += kLineBytes) {
         device.memory().store(in(window, source) + at, kSentinel);
@@ -124,22 +124,22 @@ void NcclAllToAll::prepare(devices::DeviceProcess& device, std::uint32_t iterati
 emu::Task NcclAllToAll::program(Core& core, std::uint32_t, std::uint32_t iteration) {
   const Share share = share_of(core.index());
   if (share.lines == 0) co_return;
-  const std::uint32_t window = iteration % windows_;
+  const std::uint32_t round = iteration % rounds_;
   // Before its first calls a sentinel's window may be used that not everybody has filled yet.
   const bool opens = opens_ || (by_sentinel_ && iteration < kOpenedCalls);
   if (opens && sabotage_ != "no-opening") co_await meet(core, kOpening, iteration + 1);
-  co_await put_to_all(core, share, window);
+  co_await put_to_all(core, share, round);
   if (by_sentinel_) {
-    co_await wait_for_data(core, share, window);
+    co_await wait_for_data(core, share, round);
     if (sabotage_ != "skip-refill") {
-      co_await fill_with_sentinels(core, share, (window + windows_ - 1) % windows_);
+      co_await fill_with_sentinels(core, share, (round + rounds_ - 1) % rounds_);
     }
     co_return;
   }
   if (sabotage_ != "no-fence") co_await core.fence();
   if (sabotage_ != "no-closing") co_await meet(core, kClosing, iteration + 1);
   for (std::uint32_t source = 0; source < problem_.devices; ++source) {
-    core.accept(in(window, source) + share.first * std::uint64_t{kLineBytes},
+    core.accept(in(round, source) + share.first * std::uint64_t{kLineBytes},
                 share.lines * std::uint64_t{kLineBytes});
   }
 }
@@ -171,7 +171,7 @@ void NcclAllToAll::replace_sentinels(Core& core, fabric::Address row, Share shar
 
 emu::Time NcclAllToAll::read_time(const Core& core, std::uint32_t places,
                                   std::uint32_t lines) const {
-  const emu::Time sweep = core.costs().poll * rounds(std::uint64_t{places} * lines);
+  const emu::Time sweep = core.costs().poll * turns(std::uint64_t{places} * lines);
   return std::max<emu::Time>(1, sweep / places);
 }
 
@@ -232,7 +232,7 @@ emu::Task NcclAllToAll::wait_for_data(Core& core, Share share, std::uint32_t win
 emu::Task NcclAllToAll::fill_with_sentinels(Core& core, Share share, std::uint32_t window) {
   core.phase("fill with sentinels");
   const std::uint64_t lines = std::uint64_t{problem_.devices} * share.lines;
-  co_await core.compute(core.costs().issue * rounds(lines));
+  co_await core.compute(core.costs().issue * turns(lines));
   for (std::uint32_t source = 0; source < problem_.devices; ++source) {
     const fabric::Address begin = in(window, source) + share.first * std::uint64_t{kLineBytes};
     for (std::uint32_t line = 0; line < share.lines; ++line) {
@@ -247,7 +247,7 @@ Verdict NcclAllToAll::verify(devices::DeviceProcess& device, std::uint32_t,
   Verdict verdict;
   for (std::uint32_t source = 0; source < problem_.devices; ++source) {
     const auto bytes =
-        std::as_const(device.memory()).view(in(iteration % windows_, source), held_bytes());
+        std::as_const(device.memory()).view(in(iteration % rounds_, source), held_bytes());
     expected.resize(bytes.size());
     fill_expected(iteration, source, device.rank(), expected);
     if (verdict.ok && !std::equal(bytes.begin(), bytes.end(), expected.begin())) {

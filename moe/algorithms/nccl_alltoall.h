@@ -67,7 +67,7 @@ class NcclAllToAll final : public Algorithm {
   void replace_sentinels(devices::Core& core, fabric::Address row, Share share) const;
   /// One round of a block's threads over `places` of `lines` lines each takes so long by place.
   emu::Time read_time(const devices::Core& core, std::uint32_t places, std::uint32_t lines) const;
-  std::uint32_t rounds(std::uint64_t lines) const {
+  std::uint32_t turns(std::uint64_t lines) const {
     return static_cast<std::uint32_t>((lines + threads_ - 1) / threads_);
   }
 
@@ -102,7 +102,7 @@ class NcclAllToAll final : public Algorithm {
   const std::uint32_t threads_;  // of a block
   const emu::Time barrier_;      // of a block's threads, around the words of a barrier
   const std::string sabotage_;
-  const std::uint32_t windows_;
+  const std::uint32_t rounds_;
   const std::uint64_t stride_;
   Layout layout_;
   fabric::Address out_ = 0;
