@@ -67,10 +67,12 @@ function(orrery_library name)
   set_target_properties(orrery_${name} PROPERTIES LINKER_LANGUAGE CXX)
 endfunction()
 
-# Tests are compiled in half the time where they are optimised less; what they test is not.
+# Tests are compiled in half the time where they are optimised less, under sanitizers not at all; what they test is.
 function(orrery_test_options target)
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
     target_compile_options(${target} PRIVATE -O1)
+  elseif(ORRERY_SANITIZE)
+    target_compile_options(${target} PRIVATE -O0)
   endif()
 endfunction()
 

@@ -130,6 +130,7 @@ class Builder {
     std::vector<PointId> acks;  // in the order in which they came
     std::uint64_t puts = 0;
     std::vector<PointId> pending;  // acknowledgements since the last quiet
+    std::vector<PointId> answers;  // to gets of the same verb, so far
   };
   struct Device {
     std::vector<CoreState> cores;
@@ -403,7 +404,12 @@ class Builder {
         packet(entry.key).head = core.at;
         break;
       case CausalKind::kGetDone:
-        core.at = pinned(join({after(core.at), after(packet(entry.key).visible)}), entry.at);
+        core.answers.push_back(packet(entry.key).visible);
+        if (entry.detail != 0) break;
+        causes_.assign(1, after(core.at));
+        for (const PointId each : core.answers) causes_.push_back(after(each));
+        core.answers.clear();
+        core.at = pinned(join(causes_), entry.at);
         break;
       case CausalKind::kEnd:
         core.at = pinned(core.at, entry.at);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "emu/errors.h"
+
 namespace orrery::devices {
 
 namespace {
@@ -117,8 +119,11 @@ void OrderChecker::take(std::uint32_t rank, const CheckRecord& record,
       serve(rank, record);
       break;
     case CheckKind::kGetDone:
-      puts_[by.get].left = by.now.moment();
-      puts_[by.get].complete.push_back(by.now.moment());
+      for (const Get& each : by.gets) {
+        puts_[each.index].left = by.now.moment();
+        puts_[each.index].complete.push_back(by.now.moment());
+      }
+      by.got = true;
       break;
   }
 }
@@ -191,8 +196,27 @@ void OrderChecker::get(Core& core, std::uint32_t rank, const CheckRecord& record
   put.target = rank;
   put.bytes = record.bytes;
   put.pieces.push_back({record.other, record.bytes});
-  core.get = puts_.asked(std::move(put));
+  if (core.got) core.gets.clear();
+  core.got = false;
+  core.gets.push_back(
+      {puts_.asked(std::move(put)), record.peer, record.address, record.other, record.bytes});
   core.now.step();
+}
+
+// The one of the core's gets that reads from `rank` what begins at `from`.
+std::uint32_t OrderChecker::get_from(const Core& core, std::uint32_t rank, fabric::Address from) {
+  for (const Get& each : core.gets) {
+    if (each.rank == rank && each.from == from) return each.index;
+  }
+  throw emu::InvariantError("an answer to a get that nobody issued");
+}
+
+// The one that writes at `to`.
+std::uint32_t OrderChecker::get_to(const Core& core, fabric::Address to) {
+  for (const Get& each : core.gets) {
+    if (each.to <= to && to < each.to + each.bytes) return each.index;
+  }
+  throw emu::InvariantError("bytes of a get that nobody issued");
 }
 
 void OrderChecker::serve(std::uint32_t rank, const CheckRecord& record) {
@@ -200,7 +224,7 @@ void OrderChecker::serve(std::uint32_t rank, const CheckRecord& record) {
     fetch_add(core(record.peer, record.core), rank, record);
     return;
   }
-  const std::uint32_t index = core(record.peer, record.core).get;
+  const std::uint32_t index = get_from(core(record.peer, record.core), rank, record.address);
   const Put& put = puts_[index];
   check_read(rank, {record.address, record.address + record.bytes}, {put.issue, put.access}, false);
   devices_[rank].memory.read(record.address, record.bytes, {put.access, CellRead::kServed, index});
@@ -210,7 +234,7 @@ void OrderChecker::visible(std::uint32_t rank, const CheckRecord& record) {
   const Range range{record.address, record.address + record.bytes};
   const bool reply = (record.detail & CheckRecord::kGetReply) != 0;
   const std::uint32_t index = reply
-                                  ? core(rank, record.core).get
+                                  ? get_to(core(rank, record.core), record.address)
                                   : puts_.became_visible(record.peer, rank, record.other,
                                                          (record.detail & CheckRecord::kFirst) != 0,
                                                          range.begin, range.end);

@@ -54,13 +54,21 @@ class OrderChecker {
   const std::vector<Finding>& findings() const { return findings_.findings(); }
 
  private:
+  struct Get {
+    std::uint32_t index;  // of its put
+    std::uint32_t rank;   // that it reads from
+    fabric::Address from;
+    fabric::Address to;
+    std::uint64_t bytes;
+  };
   struct Core {
     Knowledge now;
     std::uint32_t place = 0;
     std::uint32_t iteration = 0;
     std::uint32_t kernel = 0;  // its name
     std::uint32_t put = 0;     // the latest
-    std::uint32_t get = 0;     // the latest
+    std::vector<Get> gets;     // of the latest verb that had any
+    bool got = false;          // they are done
   };
   struct Device {
     ShadowMemory memory;
@@ -97,6 +105,8 @@ class OrderChecker {
   void issue(Core& core, std::uint32_t rank, const CheckRecord& record);
   void add_piece(Core& core, std::uint32_t rank, const CheckRecord& record);
   void get(Core& core, std::uint32_t rank, const CheckRecord& record);
+  static std::uint32_t get_from(const Core& core, std::uint32_t rank, fabric::Address from);
+  static std::uint32_t get_to(const Core& core, fabric::Address to);
   void serve(std::uint32_t rank, const CheckRecord& record);
   void visible(std::uint32_t rank, const CheckRecord& record);
   void accept(Core& core, std::uint32_t rank, const CheckRecord& record);

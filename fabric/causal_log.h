@@ -43,7 +43,7 @@ enum class CausalKind : std::uint8_t {
   // a core has issued a get: core, key packet that asks, detail 1 in the time of the one before
   kGet,
   kReply,    // a packet of the answer leaves: key packet, amount key of the packet that asked
-  kGetDone,  // the answer is there: core, key one of its packets
+  kGetDone,  // the answer is there: core, key one of its packets, detail 1: and more are awaited
   kEnd,      // a core's program ended: core
 };
 

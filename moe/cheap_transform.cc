@@ -72,4 +72,10 @@ void cheap_transform(std::uint64_t seed, std::uint32_t expert, std::span<const s
             [=](std::size_t i) { return bf16_to_float(row[i]); });
 }
 
+void cheap_transform(std::uint64_t seed, std::uint32_t expert, std::span<const std::byte> payload,
+                     float scale, std::span<const float> x, std::span<std::uint16_t> out) {
+  const std::uint64_t digest = emu::digest_bytes(payload, std::bit_cast<std::uint32_t>(scale));
+  transform(key_of(seed, expert, digest), out, [=](std::size_t i) { return x[i]; });
+}
+
 }  // namespace orrery::moe

@@ -2,6 +2,7 @@
 // byte shows.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -15,5 +16,8 @@ void cheap_transform(std::uint64_t seed, std::uint32_t expert, std::span<const s
                      float scale, std::span<std::uint16_t> out);
 void cheap_transform(std::uint64_t seed, std::uint32_t expert, std::span<const std::uint16_t> row,
                      std::span<std::uint16_t> out);
+/// The same of a row `x` that was encoded as `payload` with `scale`: these are what is hashed.
+void cheap_transform(std::uint64_t seed, std::uint32_t expert, std::span<const std::byte> payload,
+                     float scale, std::span<const float> x, std::span<std::uint16_t> out);
 
 }  // namespace orrery::moe

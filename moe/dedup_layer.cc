@@ -61,8 +61,7 @@ void DedupLayer::write_token(Core& core, std::uint32_t token, fabric::Address to
 }
 
 emu::Time DedupLayer::cast_time() const {
-  return precision_ == Precision::kInt8 ? kCastPasses * problem_.costs.vector(problem_.hidden())
-                                        : 0;
+  return has_scale(precision_) ? kCastPasses * problem_.costs.vector(problem_.hidden()) : 0;
 }
 
 std::vector<std::uint32_t> DedupLayer::owners(std::span<const std::int32_t> ids) const {
@@ -80,43 +79,77 @@ std::vector<std::uint32_t> DedupLayer::owners(std::span<const Choice> choices) c
   return owners(ids);
 }
 
-emu::Task DedupLayer::expand(Core& core, fabric::Address from, fabric::Address taken) {
-  core.accept(from, message_bytes());
-  co_await core.stream(message_bytes());
-  const Header head = header_of(core, from);
-  std::vector<fabric::Address> counters;
+std::vector<DedupLayer::TakenRow> DedupLayer::rows_here(
+    Core& core, fabric::Address from, std::vector<fabric::Address>& counters) const {
   std::vector<TakenRow> rows;
-  std::vector<std::uint32_t> locals;
   const auto choices = choices_of(core, from);
-  for (std::uint32_t k = 0; k < head.choices; ++k) {
+  const std::uint32_t count = header_of(core, from).choices;
+  for (std::uint32_t k = 0; k < count; ++k) {
     if (choices[k].expert < 0) continue;
     const auto expert = static_cast<std::uint32_t>(choices[k].expert);
     if (problem_.placement.owner(expert) != core.rank()) continue;
-    locals.push_back(problem_.placement.local_index(expert));
-    counters.push_back(expert_rows(locals.back()));
-    rows.push_back({0, choices[k].weight, k});
+    const std::uint32_t local = problem_.placement.local_index(expert);
+    counters.push_back(expert_rows(local));
+    rows.push_back({first_row(local), choices[k].weight, k});
   }
-  std::vector<std::uint32_t> before(rows.size());
-  co_await devices::fetch_add_each(core, counters, 1, before);
+  return rows;
+}
+
+void DedupLayer::write_rows(Core& core, fabric::Address from, fabric::Address taken,
+                            std::span<TakenRow> rows, std::span<const std::uint32_t> before) const {
+  const Header head = header_of(core, from);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    rows[i].row = first_row(locals[i]) + before[i];
+    rows[i].row += before[i];
     encode_again(core, expanded(rows[i].row), from);
     core.write(scale(rows[i].row), head.scale);
     core.write(tag(rows[i].row), RowTag{head.source, head.token, rows[i].k});
     core.write(taken + sizeof(Taken) + i * sizeof(TakenRow), rows[i]);
-    co_await core.stream(payload_bytes());
   }
-  const auto count = static_cast<std::uint32_t>(rows.size());
-  core.write(taken, Taken{head.source, head.token, count, 0});
+  core.write(taken, Taken{head.source, head.token, static_cast<std::uint32_t>(rows.size()), 0});
+}
+
+emu::Task DedupLayer::expand(Core& core, fabric::Address from, fabric::Address taken) {
+  core.accept(from, message_bytes());
+  co_await core.stream(message_bytes());
+  std::vector<fabric::Address> counters;
+  std::vector<TakenRow> rows = rows_here(core, from, counters);
+  std::vector<std::uint32_t> before(rows.size());
+  co_await devices::fetch_add_each(core, counters, 1, before);
+  write_rows(core, from, taken, rows, before);
+  for (std::size_t i = 0; i < rows.size(); ++i) co_await core.stream(payload_bytes());
   core.discard(from, message_stride());
 }
 
-emu::Task DedupLayer::sum_taken(Core& core, fabric::Address taken, fabric::Address to) {
+void DedupLayer::hand_over(Core& core, fabric::Address from, fabric::Address taken) {
+  core.accept(from, message_bytes());
+  std::vector<fabric::Address> counters;
+  std::vector<TakenRow> rows = rows_here(core, from, counters);
+  std::vector<std::uint32_t> before;
+  for (const fabric::Address counter : counters) {
+    before.push_back(core.load<std::uint32_t>(counter));
+    core.write(counter, before.back() + 1);
+  }
+  write_rows(core, from, taken, rows, before);
+  core.discard(from, message_stride());
+}
+
+std::vector<DedupLayer::WeightedRow> DedupLayer::outputs_of(Core& core,
+                                                            fabric::Address taken) const {
   std::vector<WeightedRow> rows;
   for (const TakenRow& each : taken_rows(core, taken)) {
     rows.push_back({expert_output(each.row), each.weight});
   }
-  co_await add_rows(core, to, std::move(rows), row_stride());
+  return rows;
+}
+
+emu::Task DedupLayer::sum_taken(Core& core, fabric::Address taken, fabric::Address to) {
+  co_await add_rows(core, to, outputs_of(core, taken), row_stride());
+}
+
+void DedupLayer::add_taken(Core& core, fabric::Address taken, fabric::Address to) {
+  const std::vector<WeightedRow> rows = outputs_of(core, taken);
+  sum_rows(core, to, rows);
+  for (const WeightedRow& each : rows) core.discard(each.row, row_stride());
 }
 
 emu::Task DedupLayer::add_rows(Core& core, fabric::Address to, std::vector<WeightedRow> rows,

@@ -79,6 +79,9 @@ class DedupLayer : public MoeLayer {
   /// given up. What became of it is noted at `taken`. Experts' counts (expert_rows()) must be zero
   /// before the first.
   emu::Task expand(devices::Core& core, fabric::Address from, fabric::Address taken);
+  /// The same at once, in no time, by one core of the device alone: for kernels whose experts read
+  /// messages where they lie.
+  void hand_over(devices::Core& core, fabric::Address from, fabric::Address taken);
   struct Taken {
     std::uint32_t source;
     std::uint32_t token;
@@ -102,12 +105,25 @@ class DedupLayer : public MoeLayer {
   /// sends it. The outputs are given up.
   emu::Task sum_taken(devices::Core& core, fabric::Address taken, fabric::Address to);
 
+  /// The same in no time: for kernels whose experts add their outputs up before they write them.
+  void add_taken(devices::Core& core, fabric::Address taken, fabric::Address to);
+
   /// Reads complete rows, adds them in this order, writes the sum to `to`; with the time to read
   /// and add. The rows, `stride` bytes apart in their region, are given up.
   emu::Task add_rows(devices::Core& core, fabric::Address to, std::vector<WeightedRow> rows,
                      std::uint64_t stride);
 
  private:
+  // The rows of the message at `from` for this device's experts, places not yet known, and the
+  // words that count their experts' rows.
+  std::vector<TakenRow> rows_here(devices::Core& core, fabric::Address from,
+                                  std::vector<fabric::Address>& counters) const;
+  // Writes them, each at the place before which `before` of its expert lie, and what is noted of
+  // them.
+  void write_rows(devices::Core& core, fabric::Address from, fabric::Address taken,
+                  std::span<TakenRow> rows, std::span<const std::uint32_t> before) const;
+  std::vector<WeightedRow> outputs_of(devices::Core& core, fabric::Address taken) const;
+
   fabric::Address header(fabric::Address message) const {
     return message + align_up(payload_bytes(), 16);
   }

@@ -6,7 +6,6 @@
 
 #include "moe/bf16.h"
 #include "moe/cheap_transform.h"
-#include "moe/quantise.h"
 
 namespace orrery::moe {
 
@@ -70,6 +69,28 @@ void Experts::apply(std::uint32_t expert, std::span<const std::uint16_t> row,
   const SwiGlu& swiglu = network(expert);
   std::vector<float> x(hidden_), scratch(swiglu.scratch_floats());
   std::ranges::transform(row, x.begin(), bf16_to_float);
+  swiglu.apply(x, out, scratch);
+}
+
+void Experts::apply(std::uint32_t expert, Precision precision, std::span<const std::byte> payload,
+                    float scale, std::span<std::uint16_t> out) const {
+  switch (precision) {
+    case Precision::kInt8:
+      return apply(expert, {reinterpret_cast<const std::int8_t*>(payload.data()), payload.size()},
+                   scale, out);
+    case Precision::kBf16:
+      return apply(expert, {reinterpret_cast<const std::uint16_t*>(payload.data()), hidden_}, out);
+    case Precision::kNvfp4:
+      break;
+  }
+  thread_local std::vector<float> x;
+  x.resize(hidden_);
+  dequantise_nvfp4(payload, scale, x);
+  if (kind_ == ExpertKind::kCheapTransform) {
+    return cheap_transform(seed_, expert, payload, scale, x, out);
+  }
+  const SwiGlu& swiglu = network(expert);
+  std::vector<float> scratch(swiglu.scratch_floats());
   swiglu.apply(x, out, scratch);
 }
 

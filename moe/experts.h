@@ -1,11 +1,13 @@
 // The experts of a layer: rows in, rows out, with real bytes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 
 #include "moe/expert_placement.h"
+#include "moe/quantise.h"
 #include "moe/routing_table.h"
 #include "moe/strided_rows.h"
 #include "moe/swiglu.h"
@@ -40,6 +42,10 @@ class Experts {
              std::span<std::uint16_t> out) const;
   void apply(std::uint32_t expert, std::span<const std::uint16_t> row,
              std::span<std::uint16_t> out) const;
+
+  /// One encoded row (encode_row), of any precision. `payload` is aligned for its elements.
+  void apply(std::uint32_t expert, Precision precision, std::span<const std::byte> payload,
+             float scale, std::span<std::uint16_t> out) const;
 
   /// All rows of `q` (`rows`), through OpenMP with `num_threads` threads. Scales are rows of one
   /// column.

@@ -8,6 +8,7 @@
 
 #include "emu/errors.h"
 #include "emu/random.h"
+#include "moe/expert_placement.h"
 #include "moe/expert_popularity.h"
 #include "moe/workload.h"
 
@@ -166,6 +167,30 @@ void deal(const Trace& trace, std::uint32_t iteration, RoutingTable& table) {
   }
 }
 
+/// Gate::BALANCED: first experts of all devices, then second ones and so on; a token goes on where
+/// the one before it stopped, or, where it goes to all devices several times, one turn later.
+class Dealer {
+ public:
+  explicit Dealer(const ExpertPlacement& placement) : devices_(placement.devices()) {
+    for (std::uint32_t local = 0; local < placement.max_local(); ++local) {
+      for (std::uint32_t device = 0; device < devices_; ++device) {
+        if (local < placement.count(device)) order_.push_back(placement.begin(device) + local);
+      }
+    }
+  }
+
+  void choose(std::uint32_t token, std::span<std::int32_t> ids) const {
+    const std::uint64_t step = std::min<std::uint64_t>(ids.size(), devices_);
+    for (std::size_t k = 0; k < ids.size(); ++k) {
+      ids[k] = static_cast<std::int32_t>(order_[(token * step + k) % order_.size()]);
+    }
+  }
+
+ private:
+  std::uint32_t devices_;
+  std::vector<std::uint32_t> order_;
+};
+
 void check_trace(const Workload& workload, const std::string& where, const Trace* trace) {
   if (trace == nullptr) {
     throw emu::ConfigError(where, "gate.kind", "TRACE", "a trace that has been read");
@@ -198,6 +223,15 @@ RoutingTable route(const Workload& workload, std::uint32_t devices, std::uint64_
   if (workload.gate().kind() == Gate::TRACE) {
     check_trace(workload, where, trace);
     deal(*trace, iteration, table);
+  } else if (workload.gate().kind() == Gate::BALANCED) {
+    const Dealer dealer(ExpertPlacement(workload.experts(), devices));
+    for (std::uint32_t device = 0; device < devices; ++device) {
+      const emu::RandomStream weights(iteration_seed, device, "gate.weights");
+      for (std::uint32_t token = 0; token < tokens[device]; ++token) {
+        dealer.choose(token, table.ids(device, token));
+        make_weights(weights, token, table.weights(device, token));
+      }
+    }
   } else {
     Sampler sampler(workload, seed);
     for (std::uint32_t device = 0; device < devices; ++device) {

@@ -36,8 +36,7 @@ void MessageLayer::write_message(Core& core, std::uint32_t token, std::uint32_t 
 }
 
 emu::Time MessageLayer::cast_time() const {
-  return precision_ == Precision::kInt8 ? kCastPasses * problem_.costs.vector(problem_.hidden())
-                                        : 0;
+  return has_scale(precision_) ? kCastPasses * problem_.costs.vector(problem_.hidden()) : 0;
 }
 
 emu::Task MessageLayer::take_message(Core& core, fabric::Address from, std::uint64_t row) {

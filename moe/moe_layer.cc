@@ -17,13 +17,6 @@ namespace orrery::moe {
 using devices::Core;
 using devices::DeviceProcess;
 
-namespace {
-template <typename T>
-std::span<const T> as_elements(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
-}
-}  // namespace
-
 MoeLayer::MoeLayer(const Problem& problem, Precision precision, RowOrder order)
     : problem_(problem),
       precision_(precision),
@@ -160,7 +153,7 @@ void MoeLayer::apply_experts(Core& core) {
   std::vector<Row> rows;
   for_each_row(core, [&](std::uint32_t expert, std::uint64_t row) {
     replace(core, row);
-    const float scale_of_row = precision_ == Precision::kInt8 ? core.load<float>(scale(row)) : 0.0f;
+    const float scale_of_row = has_scale(precision_) ? core.load<float>(scale(row)) : 0.0f;
     rows.push_back(
         {expert, scale_of_row, memory.view(expert_output(row), output_row_bytes()).data()});
   });
@@ -173,11 +166,7 @@ void MoeLayer::apply_experts(Core& core) {
       std::memcpy(payload.data(), row.bytes, payload.size());
       const std::span<std::uint16_t> out(reinterpret_cast<std::uint16_t*>(row.bytes),
                                          problem_.hidden());
-      if (precision_ == Precision::kInt8) {
-        problem_.experts.apply(row.expert, as_elements<std::int8_t>(payload), row.scale, out);
-      } else {
-        problem_.experts.apply(row.expert, as_elements<std::uint16_t>(payload), out);
-      }
+      problem_.experts.apply(row.expert, precision_, payload, row.scale, out);
     }
   }
 }
@@ -320,7 +309,7 @@ Verdict MoeLayer::verify_dispatch(DeviceProcess& device, std::uint32_t iteration
     }
     received.row =
         SentRow::of(memory.view(expanded(received.at), payload_bytes_),
-                    precision_ == Precision::kInt8 ? memory.load<float>(scale(received.at)) : 0.0f);
+                    has_scale(precision_) ? memory.load<float>(scale(received.at)) : 0.0f);
   }
   emu::RunningDigest digest;
   for (const ReceivedRow& received : rows) {
@@ -383,7 +372,7 @@ RowIdentity MoeLayer::combined_identity(std::uint32_t device, std::uint32_t toke
   for (std::uint32_t k = 0; k < ids.size(); ++k) {
     if (ids[k] < 0) continue;
     const auto expert = static_cast<std::uint32_t>(ids[k]);
-    items.push_back({expert, weights[k], fit(output_identity(input, expert))});
+    items.push_back({expert, weights[k], fit(output_identity(input, expert)), k});
   }
   return reduction_.sum<RowIdentity>(std::move(items), [this](std::span<const Item> rows) {
     RowIdentity sum = 0;

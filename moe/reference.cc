@@ -25,6 +25,10 @@ void for_each_output(const RoutingTable& table, const Experts& experts, std::uin
   input_row(seed, iteration, device, token, scratch.input);
   float scale = 0;
   if (precision == Precision::kInt8) scale = quantise_int8(scratch.input, scratch.quantised);
+  if (precision == Precision::kNvfp4) {
+    scratch.payload.resize(row_bytes(precision, hidden));
+    scale = quantise_nvfp4(scratch.input, scratch.payload);
+  }
 
   const std::span<const std::int32_t> ids = table.ids(device, token);
   const std::span<const float> weights = table.weights(device, token);
@@ -33,6 +37,8 @@ void for_each_output(const RoutingTable& table, const Experts& experts, std::uin
     const auto expert = static_cast<std::uint32_t>(ids[k]);
     if (precision == Precision::kInt8) {
       experts.apply(expert, scratch.quantised, scale, scratch.expert_output);
+    } else if (precision == Precision::kNvfp4) {
+      experts.apply(expert, precision, scratch.payload, scale, scratch.expert_output);
     } else {
       experts.apply(expert, scratch.input, scratch.expert_output);
     }
@@ -64,12 +70,12 @@ void reference_row(const RoutingTable& table, const Experts& experts, std::uint6
   using Row = std::vector<std::uint16_t>;
   std::vector<ReductionOrder::Item<Row>> items;
   const std::span<const std::int32_t> ids = table.ids(device, token);
-  std::size_t k = 0;
+  std::uint32_t k = 0;
   for_each_output(table, experts, seed, iteration, device, token, precision, scratch,
                   [&](std::span<const std::uint16_t> row, float weight) {
                     while (ids[k] < 0) ++k;
-                    const auto expert = static_cast<std::uint32_t>(ids[k++]);
-                    items.push_back({expert, weight, Row(row.begin(), row.end())});
+                    const auto expert = static_cast<std::uint32_t>(ids[k]);
+                    items.push_back({expert, weight, Row(row.begin(), row.end()), k++});
                   });
   const auto add = [&](std::span<const ReductionOrder::Item<Row>> rows) {
     scratch.sum.assign(experts.hidden(), 0.0f);

@@ -1,6 +1,7 @@
 // The dense single-process reference that every run is verified against (R10).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -16,13 +17,14 @@ namespace orrery::moe {
 struct ReferenceScratch {
   std::vector<std::uint16_t> input, expert_output;
   std::vector<std::int8_t> quantised;
+  std::vector<std::byte> payload;
   std::vector<float> sum;
   std::vector<double> exact, magnitude;
 };
 
 /// The combined output of one token: the sum over ascending k, masked entries skipped, of
 /// w_k * expert_k(x), in fp32 with products and sums rounded separately, then rounded to bf16. x is
-/// the token's input row, quantised once and dequantised by each expert under Precision::kInt8. A
+/// the token's input row, quantised once and dequantised by each expert where `precision` is. A
 /// token without any unmasked entry gives zeros. `out`: hidden elements.
 void reference_row(const RoutingTable& table, const Experts& experts, std::uint64_t seed,
                    std::uint32_t iteration, std::uint32_t device, std::uint32_t token,

@@ -11,6 +11,7 @@ float encode_row(std::span<const std::uint16_t> row, Precision precision,
   if (precision == Precision::kInt8) {
     return quantise_int8(row, {reinterpret_cast<std::int8_t*>(out.data()), row.size()});
   }
+  if (precision == Precision::kNvfp4) return quantise_nvfp4(row, out);
   std::memcpy(out.data(), row.data(), row.size_bytes());
   return 0.0f;
 }

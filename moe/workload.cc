@@ -42,6 +42,7 @@ void check_gate(const Workload& workload, const std::string& where) {
   expect(share >= 0 && share <= 1, where, "gate.masked_share", share, "0 to 1");
   switch (gate.kind()) {
     case Gate::UNIFORM:
+    case Gate::BALANCED:
       break;
     case Gate::ZIPF:
       expect(gate.zipf_s() >= 0 && gate.zipf_s() <= 10, where, "gate.zipf_s", gate.zipf_s(),

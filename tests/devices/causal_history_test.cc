@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "devices/get_each.h"
 #include "devices/remote_fetch_add.h"
 #include "emu/text_config.h"
 #include "tests/devices/rig.h"
@@ -146,6 +147,33 @@ Time longest(Rig& rig, std::uint32_t ranks) {
     latency = std::max(latency, record.end - record.start);
   }
   return latency;
+}
+
+// Answers of several gets at once: each is a cause, whichever came last.
+TEST(ExplainedGets, EachAnswerIsACause) {
+  Rig rig(machine("tiny"), 4, {}, "packed", 8 << 20, kEntries);
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    rig.run(
+        rank,
+        [](Core& core) -> Task {
+          co_await core.compute(1000 * Time{core.index()} * 137 + 1000 * Time{core.rank()} * 53);
+          std::vector<Fetch> fetches;
+          for (std::uint32_t i = 0; i < 6; ++i) {
+            const std::uint32_t from = (core.rank() + i + core.index()) % core.ranks();
+            const fabric::Address to = kRead + (core.index() * 6 + i) * 8'192;
+            fetches.push_back({from, kSource, to, 64 + 1'500 * (i % 3)});
+          }
+          co_await get_each(core, fetches);
+          co_await core.compute(50'000);
+          co_await core.get((core.rank() + 1) % core.ranks(), kSource, kRead, 640);
+        },
+        kCores);
+  }
+  ASSERT_EQ(rig.go(), "");
+  const CausalHistory history = causal_history(rig.cluster(), Alignment::kNone);
+  ASSERT_TRUE(history.complete);
+  EXPECT_EQ(history.unexplained, 0);
+  EXPECT_EQ(history.misplaced, 0);
 }
 
 TEST_P(Explained, EveryPointIsWhereItWas) {

@@ -73,6 +73,42 @@ TEST(Gate, UniformChoosesEveryPosition) {
   for (const int count : first) EXPECT_NEAR(count, 2000, 200);
 }
 
+TEST(Gate, BalancedGoesRoundDevicesAndTheirExperts) {
+  Workload workload = make_workload(16, 2, 8);
+  workload.mutable_gate()->set_kind(Gate::BALANCED);
+  const RoutingTable table = route(workload, 4, 1, 0);  // experts 0 to 3 on device 0, and so on
+  const std::vector<std::vector<std::int32_t>> wanted{{0, 4}, {8, 12},  {1, 5}, {9, 13},
+                                                      {2, 6}, {10, 14}, {3, 7}, {11, 15}};
+  for (std::uint32_t device = 0; device < 4; ++device) {
+    for (std::uint32_t token = 0; token < 8; ++token) {
+      EXPECT_TRUE(std::ranges::equal(table.ids(device, token), wanted[token])) << token;
+    }
+  }
+  EXPECT_EQ(table.counts(), std::vector<std::uint64_t>(16, 4));
+  // More choices than devices: all of them each time, and the next of their experts with each
+  // token.
+  workload = make_workload(8, 4, 2);
+  workload.mutable_gate()->set_kind(Gate::BALANCED);
+  const RoutingTable narrow = route(workload, 2, 1, 0);
+  EXPECT_TRUE(std::ranges::equal(narrow.ids(0, 0), std::vector<std::int32_t>{0, 4, 1, 5}));
+  EXPECT_TRUE(std::ranges::equal(narrow.ids(1, 1), std::vector<std::int32_t>{1, 5, 2, 6}));
+}
+
+TEST(Gate, BalancedIsWellFormedInEveryShape) {
+  for (const std::uint32_t experts : {5u, 8u, 13u, 256u}) {
+    for (const std::uint32_t devices : {1u, 2u, 3u, 8u, 24u}) {
+      for (const std::uint32_t top_k : {1u, 2u, 5u}) {
+        Workload workload = make_workload(experts, top_k, 40);
+        workload.mutable_gate()->set_kind(Gate::BALANCED);
+        const RoutingTable table = route(workload, devices, 3, 1);
+        expect_wellformed(table, workload);
+        EXPECT_TRUE(std::ranges::equal(table.ids(0, 7), table.ids(devices - 1, 7)));
+        EXPECT_TRUE(std::ranges::equal(route(workload, devices, 4, 2).ids(0, 9), table.ids(0, 9)));
+      }
+    }
+  }
+}
+
 TEST(Gate, ZipfTenHottestOf128TakeEightyTwoPercent) {
   Workload workload = make_workload(128, 8, 1000);
   workload.mutable_gate()->set_kind(Gate::ZIPF);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 
 #include "moe/bf16.h"
@@ -27,7 +28,8 @@ std::string add(std::span<const Item> rows) {
 std::string sum(const ReductionOrder& order, const std::vector<std::uint32_t>& experts) {
   std::vector<Item> items;
   for (std::size_t k = 0; k < experts.size(); ++k) {
-    items.push_back({experts[k], static_cast<float>(k + 2), "e" + std::to_string(experts[k])});
+    items.push_back({experts[k], static_cast<float>(k + 2), "e" + std::to_string(experts[k]),
+                     static_cast<std::uint32_t>(k)});
   }
   return order.sum<std::string>(std::move(items), add);
 }
@@ -49,6 +51,40 @@ TEST(ReductionOrder, NodesAscendAndTheirDevicesWithinThem) {
   const std::vector<std::uint32_t> nodes = {1, 0, 1, 0};  // by device
   const ReductionOrder order = ReductionOrder::by_device(ExpertPlacement(8, 4), nodes);
   EXPECT_EQ(sum(order, {5, 0, 2, 7}), "(((4*e2)+(5*e7))+((3*e0)+(2*e5)))");
+}
+
+// Each expert is of a device of its own: places are those of the choices.
+TEST(ReductionOrder, PairsAsAKernelHasThem) {
+  const auto of = [](std::uint32_t top_k) {
+    std::vector<std::uint32_t> experts(top_k);
+    std::iota(experts.begin(), experts.end(), 0u);
+    std::string text = sum(ReductionOrder::in_pairs(ExpertPlacement(16, 16), top_k), experts);
+    for (std::uint32_t k = 16; k-- > 0;) {  // each was rounded alone, at its device
+      const std::string one = "(" + std::to_string(k + 2) + "*e" + std::to_string(k) + ")";
+      const std::size_t at = text.find(one);
+      if (at != std::string::npos) text.replace(at, one.size(), std::to_string(k));
+    }
+    return text;
+  };
+  EXPECT_EQ(of(1), "(0)");
+  EXPECT_EQ(of(2), "(0+1)");
+  EXPECT_EQ(of(4), "((0+1)+(2+3))");
+  EXPECT_EQ(of(6), "(((0+1)+(2+3))+(4+5))");
+  EXPECT_EQ(of(8), "(((0+1)+(2+3))+((4+5)+(6+7)))");
+  EXPECT_EQ(of(10), "((((0+1)+(2+3))+((4+5)+(6+7)))+(8+9))");
+}
+
+TEST(ReductionOrder, PlacesAreThoseOfChoices) {
+  const ReductionOrder order = ReductionOrder::in_places(ExpertPlacement(8, 4));
+  EXPECT_EQ(sum(order, {6, 0, 7, 2}), "((2*e6+4*e7)+(3*e0)+(5*e2))");
+}
+
+// A device's rows take the place of the first one; a place without a partner stays as it is.
+TEST(ReductionOrder, PairsLeaveOutWhatIsNotThere) {
+  const ReductionOrder order = ReductionOrder::in_pairs(ExpertPlacement(8, 4), 4);
+  EXPECT_EQ(sum(order, {6, 0, 7, 2}), "(((2*e6+4*e7)+(3*e0))+(5*e2))");
+  EXPECT_EQ(sum(order, {1}), "((2*e1))");
+  EXPECT_EQ(sum(order, {}), "()");
 }
 
 // Every level rounds to bf16: the sum differs from the one in ascending k, and is what the two rows
