@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 
 #include "tests/moe/runs.h"
@@ -18,8 +19,14 @@ double counter(const Result& result, const std::string& name) {
   return found == result.counters().end() ? 0 : found->second;
 }
 
-double latency(const Result& result, int operation) {
-  return result.operations(operation).latency_us().max();
+const Operation& operation(const Result& result, const std::string& name) {
+  for (const Operation& each : result.operations()) {
+    if (each.name() == name) return each;
+  }
+  throw std::out_of_range(name);
+}
+double latency(const Result& result, const std::string& name) {
+  return operation(result, name).latency_us().max();
 }
 
 class CommonFabric : public testing::TestWithParam<TestedAlgorithm> {
@@ -48,7 +55,10 @@ TEST_P(CommonFabric, T18_TheScopeOfFencesChangesTimesAlone) {
     }
     if (scope == Fabric::CORE_PAIR || counter(ordered, "fences") == 0) continue;
     EXPECT_GT(counter(other, "drains"), counter(ordered, "drains"));
-    EXPECT_GT(latency(other, 0) + latency(other, 2), latency(ordered, 0) + latency(ordered, 2));
+    const auto both = [](const Result& result) {
+      return latency(result, "dispatch") + latency(result, "combine");
+    };
+    EXPECT_GT(both(other), both(ordered));
   }
 }
 
@@ -62,9 +72,9 @@ TEST_P(CommonFabric, T25_IncastTakesWhatTheLinksOfTheHotDeviceTake) {
                                                                                     2);
   run.iterations = 1;
   const Result hot = good_run(run);
-  const double remote = hot.operations(0).bytes_useful() * (kDevices - 1) / kDevices;
-  EXPECT_GE(latency(hot, 0), remote / kBytesPerNs / 1000);
-  EXPECT_GE(latency(hot, 2), remote / kBytesPerNs / 1000);
+  const double remote = operation(hot, "dispatch").bytes_useful() * (kDevices - 1) / kDevices;
+  EXPECT_GE(latency(hot, "dispatch"), remote / kBytesPerNs / 1000);
+  EXPECT_GE(latency(hot, "combine"), remote / kBytesPerNs / 1000);
   run.adversary = true;
   EXPECT_EQ(good_run(run).output_digest(), hot.output_digest());
 
@@ -73,9 +83,10 @@ TEST_P(CommonFabric, T25_IncastTakesWhatTheLinksOfTheHotDeviceTake) {
   const Result even = good_run(run);
   // Beyond the capacity rows are dropped: a hot spot then costs no more than any other.
   if (has_setting("algorithm.capacity_factor")) {
-    EXPECT_LT(hot.operations(0).bytes_useful(), even.operations(0).bytes_useful());
+    EXPECT_LT(operation(hot, "dispatch").bytes_useful(),
+              operation(even, "dispatch").bytes_useful());
   } else {
-    EXPECT_GT(latency(hot, 0), latency(even, 0));
+    EXPECT_GT(latency(hot, "dispatch"), latency(even, "dispatch"));
   }
 }
 
@@ -95,7 +106,7 @@ TEST_P(CommonFabric, T26_TwoDiesTwoHopsAndMixedPlacements) {
   EXPECT_EQ(counter(far, "puts_over_1_switches"), 0);
   EXPECT_GT(counter(far, "puts_over_3_switches"), 0);
   EXPECT_EQ(far.output_digest(), package.output_digest());
-  for (const int operation : {0, 2}) {
+  for (const char* operation : {"dispatch", "combine"}) {
     // The launch of a kernel that receives takes longer than the way.
     if (has_setting("algorithm.hook") || has_setting("algorithm.split")) {
       EXPECT_GE(latency(far, operation), latency(package, operation));
