@@ -52,9 +52,8 @@ fabric::Address DedupLayer::message_rows(std::uint64_t count) {
 void DedupLayer::write_token(Core& core, std::uint32_t token, fabric::Address to) const {
   const float scale = encode(core, token, to);
   core.write(header(to), Header{core.rank(), token, scale, problem_.top_k()});
-  const std::uint64_t first = std::uint64_t{token} * problem_.top_k();
-  const auto ids = core.array<std::int32_t>(this->ids() + first * 4, problem_.top_k());
-  const auto weights = core.array<float>(this->weights() + first * 4, problem_.top_k());
+  const auto ids = ids_of(core, token);
+  const auto weights = weights_of(core, token);
   for (std::uint32_t k = 0; k < problem_.top_k(); ++k) {
     core.write(header(to) + sizeof(Header) + k * sizeof(Choice), Choice{ids[k], weights[k]});
   }

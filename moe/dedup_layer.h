@@ -49,11 +49,11 @@ class DedupLayer : public MoeLayer {
                                       problem_.top_k() * sizeof(Choice));
   }
   /// Distance of messages, and of rows that take their places: an output fits as well.
-  /// Of the messages that pass through a device in one direction, sent by one of each of `groups`.
-  std::uint64_t passing_bytes(std::uint32_t device, std::uint32_t groups) const;
   std::uint64_t message_stride() const {
     return align_up(std::max<std::uint64_t>(message_bytes(), output_row_bytes()), 512);
   }
+  /// Of the messages that pass through a device in one direction, sent by one of each of `groups`.
+  std::uint64_t passing_bytes(std::uint32_t device, std::uint32_t groups) const;
   /// A region of `count` rows of message_stride(). For constructors.
   fabric::Address message_rows(std::uint64_t count);
   /// The message of a token of this device, written to `to`. Takes no time.

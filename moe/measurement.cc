@@ -113,8 +113,8 @@ void fill_links(Cluster& cluster, Result& result) {
 
 }  // namespace
 
-Measurement::Measurement(Cluster& cluster, const Algorithm& algorithm, const Stages& stages)
-    : cluster_(cluster), algorithm_(algorithm), stages_(stages), spans_(stages.spans().size()) {}
+Measurement::Measurement(Cluster& cluster, const Stages& stages)
+    : cluster_(cluster), stages_(stages), spans_(stages.spans().size()) {}
 
 void Measurement::fold(std::uint32_t iteration) {
   const std::vector<Span>& spans = stages_.spans();
@@ -200,7 +200,7 @@ void Measurement::finish(std::uint32_t iterations, Result& result) {
       const auto category = std::string(devices::name_of(static_cast<devices::Category>(i)));
       (*out.mutable_core_time_us())[category] = emu::to_us(sum) / cores;
     }
-    out.set_bytes_useful(static_cast<double>(stages_.useful_bytes(algorithm_, span, 0)));
+    out.set_bytes_useful(static_cast<double>(stages_.useful_bytes(span, 0)));
     out.set_bytes_on_wire(
         static_cast<double>(processes.sum(static_cast<std::int64_t>(operation.wire_bytes))) /
         iterations);

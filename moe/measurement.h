@@ -8,7 +8,6 @@
 
 #include "devices/cluster.h"
 #include "devices/critical_path.h"
-#include "moe/algorithm.h"
 #include "moe/result.pb.h"
 #include "moe/stages.h"
 
@@ -18,7 +17,7 @@ namespace orrery::moe {
 /// needs: causal records live no longer than their iteration.
 class Measurement {
  public:
-  Measurement(devices::Cluster& cluster, const Algorithm& algorithm, const Stages& stages);
+  Measurement(devices::Cluster& cluster, const Stages& stages);
 
   /// Collective: iteration `iteration` has ended on all devices.
   void fold(std::uint32_t iteration);
@@ -30,10 +29,6 @@ class Measurement {
   const std::vector<std::vector<emu::Time>>& slowest() const { return slowest_; }
 
  private:
-  struct Summary;
-  // A device's records of the iteration, by stage, into a span's summary; gives its latency.
-  static emu::Time add(const Span& span, const std::vector<const devices::KernelRecord*>& records,
-                       Summary& summary);
   struct Summary {
     std::vector<emu::Time> latencies;  // of this process's devices
     std::array<emu::Time, devices::kCategories> core_time{};
@@ -44,8 +39,11 @@ class Measurement {
     devices::CriticalPath path;
   };
 
+  // A device's records of the iteration, by stage, into a span's summary; gives its latency.
+  static emu::Time add(const Span& span, const std::vector<const devices::KernelRecord*>& records,
+                       Summary& summary);
+
   devices::Cluster& cluster_;
-  const Algorithm& algorithm_;
   const Stages& stages_;
   std::vector<Summary> spans_;
   std::vector<std::vector<emu::Time>> slowest_;

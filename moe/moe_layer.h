@@ -108,6 +108,15 @@ class MoeLayer : public Algorithm {
   }
   fabric::Address ids() const { return ids_; }          // int32 [token][k], -1 masked
   fabric::Address weights() const { return weights_; }  // float [token][k]
+  /// Of one of this device's tokens, by choice.
+  std::span<const std::int32_t> ids_of(devices::Core& core, std::uint32_t token) const {
+    return core.array<std::int32_t>(ids() + std::uint64_t{token} * problem_.top_k() * 4,
+                                    problem_.top_k());
+  }
+  std::span<const float> weights_of(devices::Core& core, std::uint32_t token) const {
+    return core.array<float>(weights() + std::uint64_t{token} * problem_.top_k() * 4,
+                             problem_.top_k());
+  }
   fabric::Address expanded(std::uint64_t row) const { return expanded_ + row * row_stride(); }
   fabric::Address scale(std::uint64_t row) const { return scales_ + row * sizeof(float); }
   fabric::Address tag(std::uint64_t row) const { return tags_ + row * sizeof(RowTag); }

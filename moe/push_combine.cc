@@ -102,8 +102,8 @@ emu::Task PushCombine::reduce(Core& core, std::uint32_t iteration, std::uint32_t
   const Share mine = share(tokens(core.rank(), iteration), core.count(), core.index());
   const std::uint32_t top_k = problem_.top_k();
   for (std::uint32_t token = mine.begin; token < mine.end; ++token) {
-    const auto ids = core.array<std::int32_t>(this->ids() + token * top_k * 4, top_k);
-    const auto weights = core.array<float>(this->weights() + token * top_k * 4, top_k);
+    const auto ids = ids_of(core, token);
+    const auto weights = weights_of(core, token);
     Slots slots{arrived(half, token, 0), sizeof(Arrived), sizeof(Arrived), top_k, 0};
     for (std::uint32_t k = 0; k < top_k; ++k) {
       if (ids[k] < 0) slots.skip |= std::uint64_t{1} << k;

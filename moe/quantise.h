@@ -5,11 +5,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace orrery::moe {
 
 /// The element format of a dispatched row.
 enum class Precision : std::uint8_t { kInt8, kBf16, kNvfp4 };
+
+/// That of the name that algorithms' `quantise` options have for it: int8, nvfp4, and bf16 else.
+inline Precision precision_named(const std::string& name) {
+  if (name == "nvfp4") return Precision::kNvfp4;
+  return name == "int8" ? Precision::kInt8 : Precision::kBf16;
+}
 
 /// Whether a row has an fp32 scale beside its payload.
 inline bool has_scale(Precision precision) { return precision != Precision::kBf16; }

@@ -97,7 +97,7 @@ class Driver {
         cluster_(cluster),
         algorithm_(algorithm),
         stages_(algorithm, config.operation),
-        measurement_(cluster, algorithm, stages_) {
+        measurement_(cluster, stages_) {
     collected_.digests.assign(std::size_t{cluster.ranks()} * config.iterations * stages_.size(), 0);
     for_each_local([this](DeviceProcess& device) {
       device.as_host([&] { algorithm_.set_up(device); });
@@ -168,9 +168,9 @@ class Driver {
         auto pause = device.sleep(static_cast<emu::Time>(draw % (jitter + 1)));
         co_await pause;
         auto kernel = device.kernel(
-            operation, iteration, stages_.cores(algorithm_, operation, iteration),
+            operation, iteration, stages_.cores(operation, iteration),
             [this, operation, iteration](devices::Core& core) {
-              return stages_.program(algorithm_, core, operation, iteration);
+              return stages_.program(core, operation, iteration);
             },
             stages_.stages()[operation].name);
         co_await kernel;
@@ -191,7 +191,7 @@ class Driver {
   }
 
   void verify(DeviceProcess& device, std::uint32_t operation, std::uint32_t iteration) {
-    const Verdict verdict = stages_.verify(algorithm_, device, operation, iteration);
+    const Verdict verdict = stages_.verify(device, operation, iteration);
     collected_
         .digests[(std::size_t{device.rank()} * config_.iterations + iteration) * stages_.size() +
                  operation] = verdict.digest;

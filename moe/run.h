@@ -31,7 +31,7 @@ struct RunConfig {
   std::string placement = "packed";
   std::uint32_t iterations = 1;
   std::uint64_t seed = 1;
-  std::string operation;  // each iteration ends with this one; empty: with the last
+  std::string operation;  // of Stages: the last of each iteration, or layer; empty: all
   devices::Alignment alignment = devices::Alignment::kNone;
   bool adversary = false;
   bool check = false;                                    // with the happens-before checker

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kLayer = "layer";
 }  // namespace
 
-Stages::Stages(const Algorithm& algorithm, const std::string& operation) {
+Stages::Stages(Algorithm& algorithm, const std::string& operation) : algorithm_(algorithm) {
   const std::vector<std::string> names = algorithm.operations();
   const bool layer = operation == kLayer && algorithm.has_gate();
   if (layer) stages_.push_back({"gate", Stage::kGate});
@@ -38,31 +38,28 @@ Stages::Stages(const Algorithm& algorithm, const std::string& operation) {
   if (layer) spans_.push_back({kLayer, {0, size() - 1}});
 }
 
-std::uint32_t Stages::cores(const Algorithm& algorithm, std::uint32_t index,
-                            std::uint32_t iteration) const {
+std::uint32_t Stages::cores(std::uint32_t index, std::uint32_t iteration) const {
   const std::uint32_t operation = stages_[index].operation;
-  return operation == Stage::kGate ? 0 : algorithm.cores(operation, iteration);
+  return operation == Stage::kGate ? 0 : algorithm_.cores(operation, iteration);
 }
 
-emu::Task Stages::program(Algorithm& algorithm, devices::Core& core, std::uint32_t index,
-                          std::uint32_t iteration) const {
+emu::Task Stages::program(devices::Core& core, std::uint32_t index, std::uint32_t iteration) const {
   const std::uint32_t operation = stages_[index].operation;
-  return operation == Stage::kGate ? algorithm.gate(core, iteration)
-                                   : algorithm.program(core, operation, iteration);
+  return operation == Stage::kGate ? algorithm_.gate(core, iteration)
+                                   : algorithm_.program(core, operation, iteration);
 }
 
-Verdict Stages::verify(Algorithm& algorithm, devices::DeviceProcess& device, std::uint32_t index,
+Verdict Stages::verify(devices::DeviceProcess& device, std::uint32_t index,
                        std::uint32_t iteration) const {
   const std::uint32_t operation = stages_[index].operation;
-  return operation == Stage::kGate ? Verdict{} : algorithm.verify(device, operation, iteration);
+  return operation == Stage::kGate ? Verdict{} : algorithm_.verify(device, operation, iteration);
 }
 
-std::uint64_t Stages::useful_bytes(const Algorithm& algorithm, const Span& span,
-                                   std::uint32_t iteration) const {
+std::uint64_t Stages::useful_bytes(const Span& span, std::uint32_t iteration) const {
   std::uint64_t bytes = 0;
   for (std::uint32_t i = span.stages.first; i <= span.stages.last; ++i) {
     if (stages_[i].operation == Stage::kGate) continue;
-    bytes += algorithm.useful_bytes(stages_[i].operation, iteration);
+    bytes += algorithm_.useful_bytes(stages_[i].operation, iteration);
   }
   return bytes;
 }

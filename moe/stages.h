@@ -30,7 +30,7 @@ class Stages {
   /// Those up to and including `operation`, all if it is empty. "layer", which any algorithm with
   /// a gate has: the gate and all operations, measured each and together; of an algorithm whose
   /// layer is one kernel, that is called "kernel" then. Throws ConfigError for other names.
-  Stages(const Algorithm& algorithm, const std::string& operation);
+  Stages(Algorithm& algorithm, const std::string& operation);
 
   const std::vector<Stage>& stages() const { return stages_; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(stages_.size()); }
@@ -39,17 +39,15 @@ class Stages {
   bool whole_layer() const { return spans_.size() > stages_.size(); }
 
   // --- Of stage `index`, as the algorithm has it ---
-  std::uint32_t cores(const Algorithm& algorithm, std::uint32_t index,
-                      std::uint32_t iteration) const;
-  emu::Task program(Algorithm& algorithm, devices::Core& core, std::uint32_t index,
-                    std::uint32_t iteration) const;
-  Verdict verify(Algorithm& algorithm, devices::DeviceProcess& device, std::uint32_t index,
+  std::uint32_t cores(std::uint32_t index, std::uint32_t iteration) const;
+  emu::Task program(devices::Core& core, std::uint32_t index, std::uint32_t iteration) const;
+  Verdict verify(devices::DeviceProcess& device, std::uint32_t index,
                  std::uint32_t iteration) const;
   /// Of all stages of a span.
-  std::uint64_t useful_bytes(const Algorithm& algorithm, const Span& span,
-                             std::uint32_t iteration) const;
+  std::uint64_t useful_bytes(const Span& span, std::uint32_t iteration) const;
 
  private:
+  Algorithm& algorithm_;
   std::vector<Stage> stages_;
   std::vector<Span> spans_;
 };

@@ -29,7 +29,7 @@ import tempfile
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-VERBS = ("fence|quiet|release|barrier|next_kernel|host_sync|wait_until|wait_local|wait_complete|wait_any|wait_all")
+VERBS = ("fence|quiet|release|release_stores|barrier|next_kernel|host_sync|wait_until|wait_local|wait_complete|wait_any|wait_all")
 NOTHING = "co_await core.compute(0);"  # takes no time, and keeps a program a coroutine
 CALL = re.compile(rf"((?:const )?[\w:]+ \w+\s*=\s*)?co_await core\.({VERBS})\b[^;]*;")
 HELPER = re.compile(r"co_await \w+(?:\.|->)?wait_\w+\(core\b[^;]*;|co_await wait_\w+\(core\b[^;]*;")

@@ -39,8 +39,7 @@ devices::Predicate flag_is_one() {
 class CannBsp final : public PushCombine, private CannWindows {
  public:
   CannBsp(const Problem& problem, const Options& options)
-      : PushCombine(problem,
-                    options.text("quantise") == "int8" ? Precision::kInt8 : Precision::kBf16),
+      : PushCombine(problem, precision_named(options.text("quantise"))),
         CannWindows(layout_, problem, payload_bytes(), row_stride()),
         cores_per_call_(options.numbers("cores", 1, problem.costs.cores)),
         sabotage_(options.text("sabotage")) {

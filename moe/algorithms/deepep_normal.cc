@@ -38,7 +38,7 @@ constexpr std::uint32_t kMostWatches = 64;
 }  // namespace
 
 DeepEpNormal::DeepEpNormal(const Problem& problem, const Options& options)
-    : DedupLayer(problem, options.text("quantise") == "int8" ? Precision::kInt8 : Precision::kBf16),
+    : DedupLayer(problem, precision_named(options.text("quantise"))),
       groups_(groups_of(problem, options.number("group", 0, 1 << 20))),
       channels_(std::min(static_cast<std::uint32_t>(options.number("channels", 1, 1024)),
                          std::max(problem.costs.cores / 2, 1u))),

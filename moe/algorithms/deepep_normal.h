@@ -73,11 +73,6 @@ class DeepEpNormal final : public DedupLayer {
   }
   // The nodes of these devices, each once, ascending.
   std::vector<std::uint32_t> nodes_of(std::vector<std::uint32_t> devices) const;
-  std::span<const std::int32_t> ids_of(Core& core, std::uint32_t token) const {
-    return core.array<std::int32_t>(ids() + std::uint64_t{token} * problem_.top_k() * 4,
-                                    problem_.top_k());
-  }
-
   emu::Task dispatch(Core& core, std::uint32_t iteration) override;
   emu::Task combine(Core& core, std::uint32_t iteration) override;
   emu::Task rank_barrier(Core& core);

@@ -43,7 +43,7 @@ DeepEpV2::DeepEpV2(const Problem& problem, const Options& options)
 
 DeepEpV2::DeepEpV2(const Problem& problem, const Options& options, const NodeGroups& groups,
                    const Roles& roles)
-    : DedupLayer(problem, options.text("quantise") == "int8" ? Precision::kInt8 : Precision::kBf16),
+    : DedupLayer(problem, precision_named(options.text("quantise"))),
       DeepEpV2Buffers(problem, groups, roles.channels),
       groups_(groups),
       roles_(roles),

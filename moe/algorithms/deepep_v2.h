@@ -61,10 +61,6 @@ class DeepEpV2 final : public DedupLayer, private DeepEpV2Buffers {
   emu::Task count(devices::Core& core, std::uint32_t iteration);
   std::uint32_t group(const devices::Core& core) const { return groups_.group_of(core.rank()); }
   std::uint32_t member(const devices::Core& core) const { return groups_.member_of(core.rank()); }
-  std::span<const std::int32_t> ids_of(devices::Core& core, std::uint32_t token) {
-    return core.array<std::int32_t>(ids() + std::uint64_t{token} * problem_.top_k() * 4,
-                                    problem_.top_k());
-  }
   float weight_of(devices::Core& core, std::uint32_t token, std::uint32_t k) const {
     return core.load<float>(weights() + (std::uint64_t{token} * problem_.top_k() + k) * 4);
   }

@@ -45,7 +45,7 @@ HybridEp::HybridEp(const Problem& problem, const Options& options)
     : HybridEp(problem, options, groups_of(problem, options)) {}
 
 HybridEp::HybridEp(const Problem& problem, const Options& options, const NodeGroups& groups)
-    : DedupLayer(problem, options.text("quantise") == "int8" ? Precision::kInt8 : Precision::kBf16),
+    : DedupLayer(problem, precision_named(options.text("quantise"))),
       groups_(groups),
       chunk_(chunk_of(options)),
       blocks_(blocks_of(problem, options)),

@@ -28,7 +28,7 @@ NodeGroups one_group(const Problem& problem) {
 }  // namespace
 
 Mori::Mori(const Problem& problem, const Options& options)
-    : DedupLayer(problem, options.text("quantise") == "int8" ? Precision::kInt8 : Precision::kBf16),
+    : DedupLayer(problem, precision_named(options.text("quantise"))),
       sabotage_(options.text("sabotage")),
       barrier_(one_group(problem), problem.costs.cores, true, layout_),
       window_rows_(std::uint64_t{problem.devices} * problem.token_bound) {

@@ -51,11 +51,6 @@ class Mori final : public DedupLayer {
   emu::Task add_up(devices::Core& core, std::uint32_t iteration);
 
   std::uint32_t next_call(devices::Core& core, fabric::Address calls) const;
-  std::span<const std::int32_t> ids_of(devices::Core& core, std::uint32_t token) const {
-    return core.array<std::int32_t>(ids() + std::uint64_t{token} * problem_.top_k() * 4,
-                                    problem_.top_k());
-  }
-
   // --- Device memory. `half`: of two that calls use in turn. ---
   fabric::Address row_at(fabric::Address region, std::uint64_t row) const {
     return region + row * message_stride();

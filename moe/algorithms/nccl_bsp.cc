@@ -29,8 +29,7 @@ constexpr int kPlacePasses = 4;
 class NcclBsp final : public MessageLayer, private NcclBuffers {
  public:
   NcclBsp(const Problem& problem, const Options& options)
-      : MessageLayer(problem,
-                     options.text("quantise") == "int8" ? Precision::kInt8 : Precision::kBf16),
+      : MessageLayer(problem, precision_named(options.text("quantise"))),
         NcclBuffers(layout_, problem, row_stride(),
                     channels(options.number("channels", 0, 1024), problem)),
         probs_(options.flag("probs")),

@@ -35,9 +35,7 @@ constexpr int kCountPasses = 2;
 class Pplx final : public MessageLayer, private PplxBuffers {
  public:
   Pplx(const Problem& problem, const Options& options)
-      : MessageLayer(problem,
-                     options.text("quantise") == "int8" ? Precision::kInt8 : Precision::kBf16,
-                     RowOrder::kAsTheyCome),
+      : MessageLayer(problem, precision_named(options.text("quantise")), RowOrder::kAsTheyCome),
         PplxBuffers(layout_, problem, row_stride()),
         split_(options.flag("split")),
         sabotage_(options.text("sabotage")) {}
@@ -266,9 +264,8 @@ class Pplx final : public MessageLayer, private PplxBuffers {
     const std::uint32_t top_k = problem_.top_k();
     const std::uint32_t count = tokens(core.rank(), iteration);
     for (std::uint32_t token = core.index(); token < count; token += core.count()) {
-      const std::uint64_t first = std::uint64_t{token} * top_k;
-      const auto ids = core.array<std::int32_t>(this->ids() + first * 4, top_k);
-      const auto weights = core.array<float>(this->weights() + first * 4, top_k);
+      const auto ids = ids_of(core, token);
+      const auto weights = weights_of(core, token);
       std::vector<WeightedRow> rows;
       for (std::uint32_t k = 0; k < top_k; ++k) {
         if (ids[k] >= 0) rows.push_back({combine_slot(token, k), weights[k]});

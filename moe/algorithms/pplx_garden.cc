@@ -28,9 +28,7 @@ std::vector<std::vector<std::uint32_t>> all_peers(const std::vector<std::uint32_
 }  // namespace
 
 PplxGarden::PplxGarden(const Problem& problem, const Options& options)
-    : MessageLayer(problem,
-                   options.text("quantise") == "int8" ? Precision::kInt8 : Precision::kBf16,
-                   RowOrder::kAsTheyCome),
+    : MessageLayer(problem, precision_named(options.text("quantise")), RowOrder::kAsTheyCome),
       PplxGardenBuffers(layout_, problem, row_stride(),
                         options.number("max_private_tokens", 1, 1u << 20)),
       far_(all_peers(problem.nodes, false)),

@@ -123,8 +123,8 @@ emu::Task PplxGarden::reduce(Core& core, const SendPlan& plan, std::uint32_t ite
   const std::uint32_t count = tokens(core.rank(), iteration);
   for (std::uint32_t token = copier(core); token < count; token += copiers(core)) {
     const std::uint64_t first = std::uint64_t{token} * top_k;
-    const auto ids = core.array<std::int32_t>(this->ids() + first * 4, top_k);
-    const auto weights = core.array<float>(this->weights() + first * 4, top_k);
+    const auto ids = ids_of(core, token);
+    const auto weights = weights_of(core, token);
     std::vector<WeightedRow> rows;
     for (std::uint32_t k = 0; k < top_k; ++k) {
       if (ids[k] >= 0) rows.push_back({combine_row(plan.position(first + k)), weights[k]});

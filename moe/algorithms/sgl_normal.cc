@@ -54,8 +54,7 @@ devices::Predicate status_is_one() {
 class SglNormal final : public PushCombine {
  public:
   SglNormal(const Problem& problem, const Options& options)
-      : PushCombine(problem,
-                    options.text("quantise") == "int8" ? Precision::kInt8 : Precision::kBf16),
+      : PushCombine(problem, precision_named(options.text("quantise"))),
         round_tokens_(static_cast<std::uint32_t>(std::min<std::uint64_t>(
             options.number("per_round_tokens", 1, 1u << 20), std::max(problem.token_bound, 1u)))),
         notify_(problem, round_tokens_, layout_) {

@@ -19,8 +19,7 @@ constexpr int kCountPasses = 4;
 }  // namespace
 
 TritonA2a::TritonA2a(const Problem& problem, const Options& options)
-    : MessageLayer(problem,
-                   options.text("quantise") == "int8" ? Precision::kInt8 : Precision::kBf16,
+    : MessageLayer(problem, precision_named(options.text("quantise")),
                    options.text("version") == "v2" ? RowOrder::kAsTheyCome : RowOrder::kSorted),
       by_token_(options.text("version") == "v2"),
       release_(options.text("release") == "fence"         ? Release::kFence
@@ -203,8 +202,8 @@ emu::Task TritonA2a::reduce(Core& core, std::uint32_t iteration, Call call) {
   const std::uint32_t count = tokens(core.rank(), iteration);
   for (std::uint32_t token = core.index(); token < count; token += core.count()) {
     const std::uint64_t first = std::uint64_t{token} * top_k;
-    const auto ids = core.array<std::int32_t>(this->ids() + first * 4, top_k);
-    const auto weights = core.array<float>(this->weights() + first * 4, top_k);
+    const auto ids = ids_of(core, token);
+    const auto weights = weights_of(core, token);
     std::vector<WeightedRow> rows;
     for (std::uint32_t k = 0; k < top_k; ++k) {
       if (ids[k] < 0) continue;

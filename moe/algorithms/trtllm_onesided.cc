@@ -44,16 +44,10 @@ constexpr std::uint32_t kResident = 8;
 // Elements of the payload's type that one lane adds at once.
 constexpr std::uint64_t kPacked = 2;
 
-Precision precision_of(const Options& options) {
-  const std::string& name = options.text("quantise");
-  if (name == "nvfp4") return Precision::kNvfp4;
-  return name == "int8" ? Precision::kInt8 : Precision::kBf16;
-}
-
 class TrtllmOneSided final : public DedupLayer, private TrtllmOneSidedBuffers {
  public:
   TrtllmOneSided(const Problem& problem, const Options& options)
-      : DedupLayer(problem, precision_of(options)),
+      : DedupLayer(problem, precision_named(options.text("quantise"))),
         TrtllmOneSidedBuffers(layout_,
                               {problem.devices, problem.token_bound, problem.top_k(),
                                problem.costs.cores, kResident, message_stride(), taken_bytes()},
@@ -74,8 +68,7 @@ class TrtllmOneSided final : public DedupLayer, private TrtllmOneSidedBuffers {
   // The devices of a token's choices, in the order of those, each once: (device, first choice).
   std::vector<std::pair<std::uint32_t, std::uint32_t>> targets(Core& core,
                                                                std::uint32_t token) const {
-    const auto ids = core.array<std::int32_t>(
-        this->ids() + std::uint64_t{token} * problem_.top_k() * 4, problem_.top_k());
+    const auto ids = ids_of(core, token);
     std::vector<std::pair<std::uint32_t, std::uint32_t>> found;
     for (std::uint32_t k = 0; k < ids.size(); ++k) {
       if (ids[k] < 0) continue;

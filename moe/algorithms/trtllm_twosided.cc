@@ -34,12 +34,6 @@ namespace {
 using devices::Core;
 using fabric::Address;
 
-Precision precision_of(const Options& options) {
-  const std::string& name = options.text("quantise");
-  if (name == "nvfp4") return Precision::kNvfp4;
-  return name == "int8" ? Precision::kInt8 : Precision::kBf16;
-}
-
 TrtllmFifos::Fault fault_of(const Options& options) {
   using Fault = TrtllmFifos::Fault;
   const std::string& name = options.text("sabotage");
@@ -55,7 +49,7 @@ class TrtllmTwoSided final : public DedupLayer {
   static constexpr std::uint32_t kOthers = 1;
 
   TrtllmTwoSided(const Problem& problem, const Options& options)
-      : DedupLayer(problem, precision_of(options)),
+      : DedupLayer(problem, precision_named(options.text("quantise"))),
         reduces_(options.flag("do_reduce")),
         counts_(layout_, problem.placement, problem.token_bound, problem.top_k()),
         there_(fifos(options, message_bytes(), in_message(), "dispatch")),
@@ -265,11 +259,6 @@ class TrtllmTwoSided final : public DedupLayer {
     }
     sum_rows(core, output(token), rows);
     for (const WeightedRow& each : rows) core.discard(each.row, message_stride());
-  }
-
-  std::span<const std::int32_t> ids_of(Core& core, std::uint32_t token) const {
-    return core.array<std::int32_t>(ids() + std::uint64_t{token} * problem_.top_k() * 4,
-                                    problem_.top_k());
   }
 
   // --- Device memory: by (source, row), and by (token, choice) ---

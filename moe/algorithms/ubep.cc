@@ -23,7 +23,7 @@ std::uint32_t block_of(const Options& options) {
 }  // namespace
 
 Ubep::Ubep(const Problem& problem, const Options& options)
-    : MoeLayer(problem, options.text("quantise") == "int8" ? Precision::kInt8 : Precision::kBf16),
+    : MoeLayer(problem, precision_named(options.text("quantise"))),
       schedule_(schedule_kind(options.text("schedule"))),
       sort_(options.text("mapper") == "sort"),
       sabotage_(options.text("sabotage")),

@@ -60,8 +60,8 @@ emu::Task Ubep::reduce(Core& core, std::uint32_t iteration, std::uint32_t round)
   std::vector<Place> places;
   std::vector<WeightedRow> rows;
   for (std::uint32_t token = mine.begin; token < mine.end; ++token) {
-    const auto ids = core.array<std::int32_t>(this->ids() + token * top_k * 4, top_k);
-    const auto weights = core.array<float>(this->weights() + token * top_k * 4, top_k);
+    const auto ids = ids_of(core, token);
+    const auto weights = weights_of(core, token);
     ks.clear();
     places.clear();
     for (std::uint32_t k = 0; k < top_k; ++k) {

@@ -84,14 +84,7 @@ TEST(HybridEp, AMissingFlushIsCaught) {
   RunConfig config = grouped(4, 4, make_workload(8, 2, 8, 1024, 8));
   emu::set_field(config.machine, "fabric.order_scope", "NONE", "test");
   config.settings.emplace_back("algorithm.sabotage", "skip-flush");
-  int caught = 0;
-  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-    RunConfig delayed = config;
-    delayed.adversary = true;
-    delayed.seed = seed;
-    caught += is_caught(delayed) ? 1 : 0;
-  }
-  EXPECT_GE(caught, 4);
+  EXPECT_GE(times_caught(config, 8), 4);
   config.check = true;
   config.iterations = 1;
   EXPECT_FALSE(run_alone(config).result.check().findings().empty());
@@ -101,10 +94,7 @@ TEST(HybridEp, CleanUnderTheCheck) {
   for (const char* scope : {"DEVICE_PAIR", "CORE_PAIR", "NONE"}) {
     RunConfig config = grouped(4, 5, make_workload(8, 3, 8));
     emu::set_field(config.machine, "fabric.order_scope", scope, "test");
-    config.check = true;
-    const RunOutcome outcome = run_alone(config);
-    EXPECT_TRUE(outcome.result.verified()) << failures_of(outcome.result);
-    for (const auto& finding : outcome.result.check().findings()) ADD_FAILURE() << finding.text();
+    expect_clean(config);
   }
 }
 

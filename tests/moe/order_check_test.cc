@@ -17,22 +17,6 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string findings_of(const Result& result) {
-  std::string text;
-  for (const OrderFinding& finding : result.check().findings()) text += finding.text() + "\n";
-  return text;
-}
-
-void expect_clean(RunConfig config) {
-  config.check = true;
-  for (const bool adversary : {false, true}) {
-    config.adversary = adversary;
-    const Result result = good_run(config);
-    EXPECT_EQ(findings_of(result), "") << (adversary ? "adversary" : "");
-    EXPECT_GT(result.check().accesses(), 0);
-  }
-}
-
 class CleanAlgorithm : public testing::TestWithParam<TestedAlgorithm> {};
 
 TEST_P(CleanAlgorithm, OnSmallMachines) {

@@ -109,6 +109,31 @@ inline bool is_caught(const RunConfig& config) {
   }
 }
 
+/// With how many of the adversary's seeds 1 to `seeds` a run that must not pass is reported.
+inline int times_caught(RunConfig config, std::uint64_t seeds) {
+  int caught = 0;
+  config.adversary = true;
+  for (config.seed = 1; config.seed <= seeds; ++config.seed) caught += is_caught(config) ? 1 : 0;
+  return caught;
+}
+
+inline std::string findings_of(const Result& result) {
+  std::string text;
+  for (const OrderFinding& finding : result.check().findings()) text += finding.text() + "\n";
+  return text;
+}
+
+/// Runs under the check, without and with the adversary; expects verified results and no finding.
+inline void expect_clean(RunConfig config) {
+  config.check = true;
+  for (const bool adversary : {false, true}) {
+    config.adversary = adversary;
+    const Result result = good_run(config);
+    EXPECT_EQ(findings_of(result), "") << (adversary ? "adversary" : "");
+    EXPECT_GT(result.check().accesses(), 0);
+  }
+}
+
 /// Routing by hand: the experts of each token in turn, dealt to the devices in order; -1 is masked.
 inline Workload routed(Workload workload, const std::vector<std::vector<int>>& tokens) {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();

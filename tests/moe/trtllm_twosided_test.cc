@@ -137,14 +137,7 @@ TEST_P(TrtllmTwoSidedSabotage, IsCaught) {
                                 {"algorithm.fifo_entries", "1"},
                                 {"algorithm.entry_bytes", "1"}});
   emu::set_field(config.machine, "fabric.order_scope", "NONE", "test");
-  int caught = 0;
-  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-    RunConfig delayed = config;
-    delayed.adversary = true;
-    delayed.seed = seed;
-    caught += is_caught(delayed) ? 1 : 0;
-  }
-  EXPECT_GE(caught, 4);
+  EXPECT_GE(times_caught(config, 8), 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, TrtllmTwoSidedSabotage,
@@ -172,11 +165,7 @@ TEST(TrtllmTwoSided, CleanUnderTheCheck) {
                                       {"algorithm.fifo_entries", "1"},
                                       {"algorithm.entry_bytes", bytes}});
         emu::set_field(config.machine, "fabric.order_scope", scope, "test");
-        config.check = true;
-        const RunOutcome outcome = run_alone(config);
-        EXPECT_TRUE(outcome.result.verified()) << failures_of(outcome.result);
-        for (const auto& finding : outcome.result.check().findings())
-          ADD_FAILURE() << finding.text();
+        expect_clean(config);
       }
     }
   }
