@@ -70,7 +70,7 @@ endfunction()
 # Tests are compiled in half the time where they are optimised less, under sanitizers not at all; what they test is.
 function(orrery_test_options target)
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    target_compile_options(${target} PRIVATE -O1)
+    target_compile_options(${target} PRIVATE -O1 -foptimize-sibling-calls)
   elseif(ORRERY_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
   endif()
