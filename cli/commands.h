@@ -2,9 +2,9 @@
 // result.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 
+#include "cli/command_line.h"
 #include "emu/process_group.h"
 
 namespace orrery::cli {

@@ -1,6 +1,7 @@
 // orrery compare: results or sweeps side by side, and why they differ.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 

@@ -1,6 +1,7 @@
 // The program `orrery`: reads the command line, runs one command, turns errors into exit codes.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
 #include <optional>

@@ -1,10 +1,10 @@
 // What CLI11 says about a command line, in Orrery's own shape: flag, value, expectation.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include "cli/command_line.h"
 #include "emu/errors.h"
 
 namespace orrery::cli {

@@ -1,5 +1,6 @@
 #include "cli/plugins.h"
 
+#include <CLI/CLI.hpp>
 #include <span>
 
 #include "emu/errors.h"

@@ -1,10 +1,10 @@
 // --plugin: algorithms of the user's own, loaded on every process before one is looked up.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include "cli/command_line.h"
 #include "emu/process_group.h"
 
 namespace orrery::cli {

@@ -1,11 +1,11 @@
 // The flags that describe a run, as typed, and the configuration that they make.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/command_line.h"
 #include "moe/run.h"
 
 namespace orrery::cli {

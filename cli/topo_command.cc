@@ -1,6 +1,7 @@
 // orrery topo: a topology in words and numbers, or as a graph.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/commands.h"

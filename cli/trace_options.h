@@ -1,10 +1,10 @@
 // The flags that say what of a run is recorded and drawn.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 
+#include "cli/command_line.h"
 #include "moe/run_trace.h"
 
 namespace orrery::cli {
