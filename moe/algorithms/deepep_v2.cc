@@ -49,6 +49,7 @@ DeepEpV2::DeepEpV2(const Problem& problem, const Options& options, const NodeGro
       roles_(roles),
       fenced_(options.text("release") == "fence"),
       host_sync_(options.flag("host_sync")),
+      deferred_(options.text("epilogue") == "deferred"),
       reduces_twice_(options.flag("allow_multiple_reduction")),
       sabotage_(options.text("sabotage")),
       barrier_(groups, problem.costs.cores, fenced_, layout_),
@@ -62,6 +63,27 @@ DeepEpV2::DeepEpV2(const Problem& problem, const Options& options, const NodeGro
   }
   if (groups_.groups() == 1) node.clear();
   reduce_in(ReductionOrder::by_device(problem.placement, node));
+}
+
+std::vector<std::string> DeepEpV2::operations() const {
+  if (deferred_) return {"dispatch", "copy", "experts", "combine", "reduce"};
+  return DedupLayer::operations();
+}
+
+std::uint64_t DeepEpV2::useful_bytes(std::uint32_t operation, std::uint32_t iteration) const {
+  return is_epilogue(operation) ? 0 : DedupLayer::useful_bytes(of_layer(operation), iteration);
+}
+
+emu::Task DeepEpV2::program(Core& core, std::uint32_t operation, std::uint32_t iteration) {
+  if (!is_epilogue(operation)) return DedupLayer::program(core, of_layer(operation), iteration);
+  return operation == kCopy ? expand_all(core) : reduce_all(core, iteration);
+}
+
+// Before its epilogue an operation has left nothing where a layer has it.
+Verdict DeepEpV2::verify(devices::DeviceProcess& device, std::uint32_t operation,
+                         std::uint32_t iteration) {
+  if (lacks_epilogue(operation)) return {};
+  return DedupLayer::verify(device, of_layer(operation), iteration);
 }
 
 // Words of progress are of 8 bytes. Without a fence they follow the rows of their own core and
@@ -117,6 +139,12 @@ emu::Task DeepEpV2::dispatch(Core& core, std::uint32_t iteration) {
     if (roles_.forwards(core.index())) co_await forward(core);
   }
   co_await barrier_.leave(core, call, roles_.sms, sabotage_ != "skip-flush");
+  if (core.index() == 0) {
+    for (std::uint32_t lane = 0; lane < lanes(); ++lane) {
+      core.write(next_slot(lane), std::uint32_t{0});
+    }
+  }
+  if (deferred_) co_return;
   co_await core.next_kernel();
   co_await expand_all(core);
 }
@@ -188,11 +216,6 @@ emu::Task DeepEpV2::send_direct(Core& core, std::uint32_t iteration) {
 // Messages are dealt to all cores.
 emu::Task DeepEpV2::expand_all(Core& core) {
   core.phase("copy to experts");
-  if (core.index() == 0) {
-    for (std::uint32_t lane = 0; lane < lanes(); ++lane) {
-      core.write(next_slot(lane), std::uint32_t{0});
-    }
-  }
   std::uint32_t number = 0;
   for (std::uint32_t lane = 0; lane < lanes(); ++lane) {
     const auto messages = core.load<std::uint32_t>(counts_.messages(lane));
@@ -213,6 +236,7 @@ emu::Task DeepEpV2::combine(Core& core, std::uint32_t iteration) {
     if (roles_.forwards(core.index())) co_await reduce_and_return(core);
   }
   co_await barrier_.leave(core, call, roles_.sms, sabotage_ != "skip-flush");
+  if (deferred_) co_return;
   co_await core.next_kernel();
   co_await reduce_all(core, iteration);
 }
@@ -307,6 +331,12 @@ ORRERY_ALGORITHM(
       "the host reads the counts before the copy to the experts is launched, or nobody waits for "
       "it",
       {"true", "false"}},
+     {"epilogue",
+      "within",
+      "the copy to the experts and the sum of what came back end their operations, or are "
+      "operations "
+      "of their own",
+      {"within", "deferred"}},
      {"allow_multiple_reduction",
       "true",
       "outputs are added up, and rounded, on their device and on its node, or sent as they are",

@@ -31,10 +31,15 @@ class DeepEpV2 final : public DedupLayer, private DeepEpV2Buffers {
  public:
   DeepEpV2(const Problem& problem, const Options& options);
 
+  std::vector<std::string> operations() const override;
+  std::uint64_t useful_bytes(std::uint32_t operation, std::uint32_t iteration) const override;
   Contract contract() const override;
   std::uint64_t touched_bytes(std::uint32_t device) const override;
   std::vector<std::string> notes() const override;
   void set_up(devices::DeviceProcess& device) override;
+  emu::Task program(devices::Core& core, std::uint32_t operation, std::uint32_t iteration) override;
+  Verdict verify(devices::DeviceProcess& device, std::uint32_t operation,
+                 std::uint32_t iteration) override;
 
  private:
   /// Who does what: cores [0, sms) move rows, the next ones count. With several groups half of the
@@ -53,6 +58,20 @@ class DeepEpV2 final : public DedupLayer, private DeepEpV2Buffers {
   };
   DeepEpV2(const Problem& problem, const Options& options, const NodeGroups& groups,
            const Roles& roles);
+
+  // Operations with deferred epilogues, each of which is one of its own.
+  enum Deferred : std::uint32_t { kSend, kCopy, kCompute, kReturn, kReduce };
+  /// Of the layer. A deferred epilogue belongs to what it ends.
+  std::uint32_t of_layer(std::uint32_t operation) const {
+    constexpr std::uint32_t kOf[] = {kDispatch, kDispatch, kExperts, kCombine, kCombine};
+    return deferred_ ? kOf[operation] : operation;
+  }
+  bool is_epilogue(std::uint32_t operation) const {
+    return deferred_ && (operation == kCopy || operation == kReduce);
+  }
+  bool lacks_epilogue(std::uint32_t operation) const {
+    return deferred_ && (operation == kSend || operation == kReturn);
+  }
 
   emu::Task dispatch(devices::Core& core, std::uint32_t iteration) override;
   emu::Task combine(devices::Core& core, std::uint32_t iteration) override;
@@ -108,6 +127,7 @@ class DeepEpV2 final : public DedupLayer, private DeepEpV2Buffers {
   const Roles roles_;
   const bool fenced_;
   const bool host_sync_;
+  const bool deferred_;
   const bool reduces_twice_;
   const std::string sabotage_;
   const RankBarrier barrier_;

@@ -127,6 +127,27 @@ TEST(DeepEpV2, T27_TheSameBytesInAnyOrderOfArrival) {
   EXPECT_EQ(delayed.output_digest(), plain.output_digest());
 }
 
+// All devices route alike, so that none is late for its epilogue.
+TEST(DeepEpV2, DeferredEpiloguesAreTheSameWork) {
+  Workload workload = make_workload(8, 2, 8);
+  workload.mutable_gate()->set_kind(Gate::BALANCED);
+  RunConfig config = direct(4, 4, workload);
+  config.iterations = 1;
+  config.alignment = devices::Alignment::kOperations;
+  config.machine.mutable_device()->set_launch_ns(500);
+  const Result within = good_run(config);
+  config.settings.emplace_back("algorithm.epilogue", "deferred");
+  const Result deferred = good_run(config);
+  ASSERT_EQ(deferred.operations_size(), 5);
+  const auto us = [](const Result& result, int operation) {
+    return result.operations(operation).latency_us().max();
+  };
+  EXPECT_GT(us(deferred, 1), 0.5);
+  EXPECT_GT(us(deferred, 4), 0.5);
+  EXPECT_NEAR(us(within, 0), us(deferred, 0) + us(deferred, 1), 1e-6);
+  EXPECT_NEAR(us(within, 2), us(deferred, 3) + us(deferred, 4), 1e-6);
+}
+
 TEST(DeepEpV2, TheHostReadsCountsWhileRowsAreOnTheirWay) {
   const auto dispatch_us = [](const char* sync, double host_ns) {
     RunConfig config = direct(4, 4, make_workload(8, 2, 6));

@@ -64,6 +64,7 @@ inline std::vector<TestedAlgorithm> tested_algorithms() {
       {"deepep-v2",
        {{"algorithm.group", "2"},
         {"algorithm.allow_multiple_reduction", "false"},
+        {"algorithm.epilogue", "deferred"},
         {"algorithm.sms", "2"}}},
       {"hybrid-ep", {}, 64, false, false, true},
       {"hybrid-ep",
