@@ -13,7 +13,8 @@ fi
 
 "$root/scripts/install-dependencies.sh"
 "$root/scripts/build.sh" release
-(cd "$root/build/release" && ctest --output-on-failure --parallel "$(nproc)" "$@" </dev/null)
+# Twice as many as cores: those under mpirun wait more than they compute.
+(cd "$root/build/release" && ctest --output-on-failure --parallel "$((2 * $(nproc)))" "$@" </dev/null)
 if $full; then
   "$root/scripts/sanitize.sh" emu fabric devices litmus moe
   "$root/scripts/mutants.py" --seeds 1
