@@ -43,6 +43,7 @@ const char* unit_of(const Row& row) {
     case Row::REDUCTION_PERCENT:
       return " %";
     case Row::RATIO:
+    case Row::SPEEDUP:
       break;
   }
   return "";
@@ -78,8 +79,9 @@ class Lines {
       text += fmt::format("   {:+.2f} points", entry.prediction.value - moe::published(row));
     }
     if (!entry.prediction.picked.empty()) {
-      text +=
-          fmt::format("   {} at {}", lower(Row::Pick_Name(row.pick())), entry.prediction.picked);
+      text += row.has_pick() ? fmt::format("   {} at {}", lower(Row::Pick_Name(row.pick())),
+                                           entry.prediction.picked)
+                             : "   " + entry.prediction.picked;
     }
     return text + "\n";
   }

@@ -1,10 +1,12 @@
 #include "cli/suite_runs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/commands.h"
 #include "emu/errors.h"
 #include "moe/run.h"
+#include "moe/suite.h"
 
 namespace orrery::cli {
 
@@ -73,9 +75,11 @@ moe::RunConfig SuiteRuns::config_of(const Row& row, const std::string& tokens,
 }
 
 void SuiteRuns::check(const Row& row, const std::vector<std::string>& settings) const {
-  for (const std::string& tokens : tokens_of(row)) {
-    config_of(row, tokens, settings);
-    if (row.has_baseline()) config_of(row.baseline(), tokens, settings);
+  for (const Row& each : moe::cases_of(row)) {
+    for (const std::string& tokens : tokens_of(row)) {
+      config_of(each, tokens, settings);
+      for (const Row& baseline : each.baseline()) config_of(baseline, tokens, settings);
+    }
   }
 }
 
@@ -120,28 +124,57 @@ Prediction SuiteRuns::latency(const Row& row, const std::string& tokens,
   return prediction;
 }
 
+Prediction SuiteRuns::fastest_baseline(const Row& row, const std::string& tokens,
+                                       const std::vector<std::string>& settings) {
+  Prediction fastest;
+  for (const Row& baseline : row.baseline()) {
+    Prediction each = latency(baseline, tokens, settings);
+    if (each.code != kOk) return each;
+    each.picked = baseline.algorithm();
+    if (fastest.picked.empty() || each.value < fastest.value) fastest = each;
+  }
+  return fastest;
+}
+
 Prediction SuiteRuns::at(const Row& row, const std::string& tokens,
                          const std::vector<std::string>& settings) {
   Prediction prediction = latency(row, tokens, settings);
   if (row.metric() == Row::LATENCY || prediction.code != kOk) return prediction;
-  const Prediction baseline = latency(row.baseline(), tokens, settings);
+  const Prediction baseline = fastest_baseline(row, tokens, settings);
   if (baseline.code != kOk) return baseline;
+  if (row.baseline_size() > 1) prediction.picked = "against " + baseline.picked;
   const double ratio = prediction.value / baseline.value;
-  prediction.value = row.metric() == Row::RATIO ? ratio : 100 * (1 - ratio);
+  switch (row.metric()) {
+    case Row::REDUCTION_PERCENT:
+      prediction.value = 100 * (1 - ratio);
+      break;
+    case Row::SPEEDUP:
+      prediction.value = 1 / ratio;
+      break;
+    default:
+      prediction.value = ratio;
+  }
   return prediction;
 }
 
 Prediction SuiteRuns::predict(const Row& row, const std::vector<std::string>& settings) {
   Prediction picked;
   bool first = true;
-  for (const std::string& tokens : tokens_of(row)) {
-    Prediction each = at(row, tokens, settings);
-    if (each.code != kOk) return each;
-    if (row.tokens_size() > 1) each.picked = tokens + (tokens == "1" ? " token" : " tokens");
-    const bool better = first || (row.pick() == Row::SMALLEST ? each.value < picked.value
-                                                              : each.value > picked.value);
-    if (better) picked = each;
-    first = false;
+  for (const Row& each : moe::cases_of(row)) {
+    for (const std::string& tokens : tokens_of(row)) {
+      Prediction prediction = at(each, tokens, settings);
+      if (prediction.code != kOk) return prediction;
+      std::vector<std::string> where;
+      if (row.cases_size() > 1)
+        where.push_back(fmt::format("{} on {} devices", each.workload(), each.devices()));
+      if (row.tokens_size() > 1) where.push_back(tokens + (tokens == "1" ? " token" : " tokens"));
+      if (!prediction.picked.empty()) where.push_back(prediction.picked);
+      prediction.picked = fmt::format("{}", fmt::join(where, ", "));
+      const bool better = first || (row.pick() == Row::SMALLEST ? prediction.value < picked.value
+                                                                : prediction.value > picked.value);
+      if (better) picked = prediction;
+      first = false;
+    }
   }
   return picked;
 }

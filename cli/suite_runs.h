@@ -16,7 +16,7 @@ struct Prediction {
   double value = 0;
   int code = 0;        // kOk, or the exit code of a run that hung or is not verified
   std::string failed;  // what it then said
-  std::string picked;  // "32 tokens", if the row has several numbers of them
+  std::string picked;  // "dbrx on 4 devices, 32 tokens", if the row has several of them
 };
 
 class SuiteRuns {
@@ -47,6 +47,8 @@ class SuiteRuns {
                  const std::vector<std::string>& settings);
   Prediction latency(const moe::Row& row, const std::string& tokens,
                      const std::vector<std::string>& settings);
+  Prediction fastest_baseline(const moe::Row& row, const std::string& tokens,
+                              const std::vector<std::string>& settings);
   Prediction at(const moe::Row& row, const std::string& tokens,
                 const std::vector<std::string>& settings);
 

@@ -14,20 +14,27 @@ namespace {
 
 const std::string kAlgorithm = "algorithm.";
 
-// What the baseline of `row` runs: the row with the baseline's fields on top.
-Row resolved_baseline(const Row& row) {
+// What a baseline of `row` runs: the row with the baseline's fields on top.
+Row resolved_baseline(const Row& row, const Row& fields) {
   Row baseline = row;
   baseline.clear_baseline();
   baseline.clear_metric();
   baseline.clear_pick();
-  if (row.baseline().has_algorithm() && row.baseline().algorithm() != row.algorithm()) {
+  baseline.clear_cases();
+  if (fields.has_algorithm() && fields.algorithm() != row.algorithm()) {
     baseline.clear_settings();
     for (const std::string& setting : row.settings()) {
       if (!setting.starts_with(kAlgorithm)) baseline.add_settings(setting);
     }
   }
-  baseline.MergeFrom(row.baseline());
+  baseline.MergeFrom(fields);
   return baseline;
+}
+
+void put_on_top(const Case& place, Row& row) {
+  if (place.has_workload()) row.set_workload(place.workload());
+  if (place.has_devices()) row.set_devices(place.devices());
+  row.mutable_settings()->MergeFrom(place.settings());
 }
 
 class RowCheck {
@@ -63,20 +70,21 @@ class RowCheck {
   }
 
   void runs() const {
-    if (row_.has_baseline() != (row_.metric() != Row::LATENCY)) {
-      fail("baseline", row_.has_baseline() ? "a baseline" : "nothing",
-           row_.has_baseline() ? "none in a row of metric LATENCY" : "the run to compare with");
+    if (row_.baseline().empty() != (row_.metric() == Row::LATENCY)) {
+      fail("baseline", row_.baseline().empty() ? "nothing" : "a baseline",
+           row_.baseline().empty() ? "the run to compare with" : "none in a row of metric LATENCY");
     }
-    const Row& baseline = row_.baseline();
-    if (baseline.has_baseline() || baseline.has_metric() || baseline.has_pick() ||
-        !baseline.tokens().empty() || has_published(baseline)) {
-      fail("baseline", "more than a run",
-           "no baseline, metric, pick, tokens or figure of its own: those are the row's");
+    for (const Row& baseline : row_.baseline()) {
+      if (is_more_than_a_run(baseline)) {
+        fail("baseline", "more than a run",
+             "no baseline, cases, metric, pick, tokens or figure of its own: those are the row's");
+      }
     }
-    if (row_.has_pick() != (row_.tokens_size() > 1)) {
+    const bool several = row_.tokens_size() > 1 || row_.cases_size() > 1;
+    if (row_.has_pick() != several) {
       fail("pick", row_.has_pick() ? Row::Pick_Name(row_.pick()) : "nothing",
-           row_.has_pick() ? "several numbers of tokens to pick from"
-                           : "SMALLEST or LARGEST of several numbers of tokens");
+           row_.has_pick() ? "several cases or numbers of tokens to pick from"
+                           : "SMALLEST or LARGEST of several cases or numbers of tokens");
     }
     if (row_.payload() != "full" && row_.payload() != "control")
       fail("payload", row_.payload(), "full or control");
@@ -88,6 +96,10 @@ class RowCheck {
   }
 
  private:
+  static bool is_more_than_a_run(const Row& row) {
+    return !row.baseline().empty() || !row.cases().empty() || row.has_metric() || row.has_pick() ||
+           !row.tokens().empty() || has_published(row);
+  }
   double given() const { return row_.has_published() ? row_.published() : row_.published_us(); }
 
   const Row& row_;
@@ -135,7 +147,9 @@ double published(const Row& row) {
 
 Row prediction_of(const Row& row) {
   Row out = row;
-  for (Row* each : {&out, out.has_baseline() ? out.mutable_baseline() : &out}) {
+  std::vector<Row*> all = {&out};
+  for (Row& baseline : *out.mutable_baseline()) all.push_back(&baseline);
+  for (Row* each : all) {
     each->set_id("");
     each->clear_role();
     each->clear_published_us();
@@ -146,6 +160,19 @@ Row prediction_of(const Row& row) {
   return out;
 }
 
+std::vector<Row> cases_of(const Row& row) {
+  Row plain = row;
+  plain.clear_cases();
+  if (row.cases().empty()) return {plain};
+  std::vector<Row> rows;
+  for (const Case& place : row.cases()) {
+    Row& each = rows.emplace_back(plain);
+    put_on_top(place, each);
+    for (Row& baseline : *each.mutable_baseline()) put_on_top(place, baseline);
+  }
+  return rows;
+}
+
 Suite load_suite(const std::string& path) {
   Suite suite;
   emu::load_text_file(path, suite);
@@ -154,10 +181,9 @@ Suite load_suite(const std::string& path) {
     Row row = suite.common();
     row.MergeFrom(suite.rows(i));
     RowCheck(row, path, fmt::format("rows.{}", i)).runs();
-    if (row.has_baseline()) {
-      const Row baseline = resolved_baseline(row);
-      *row.mutable_baseline() = baseline;
-    }
+    const Row as_written = row;
+    for (Row& baseline : *row.mutable_baseline())
+      baseline = resolved_baseline(as_written, baseline);
     *suite.mutable_rows(i) = row;
   }
   suite.clear_common();

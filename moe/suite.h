@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "moe/suite.pb.h"
 
@@ -15,6 +16,9 @@ Suite load_suite(const std::string& path);
 
 /// The row without what is said about it: two with equal predictions are predicted alike.
 Row prediction_of(const Row& row);
+
+/// The row at each of its cases, its baselines too; the row itself if it has none.
+std::vector<Row> cases_of(const Row& row);
 
 /// The published figure, in the unit of the row's metric; only for a row that has one.
 double published(const Row& row);

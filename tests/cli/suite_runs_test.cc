@@ -50,6 +50,29 @@ TEST(SuiteRuns, ARatioIsOfTwoRuns) {
       100 * (1 - ratio));
 }
 
+TEST(SuiteRuns, OfSeveralBaselinesTheFastestCounts) {
+  const auto speedup = [](const std::string& baselines) {
+    return predicted("rows { id: 'r' metric: SPEEDUP published: 1 " + baselines + " }");
+  };
+  const std::string slower = "baseline { settings: 'algorithm.bytes=65536' } ";
+  const std::string slowest = "baseline { settings: 'algorithm.bytes=131072' } ";
+  EXPECT_DOUBLE_EQ(speedup(slower).value, ring_us("65536") / ring_us("4096"));
+  EXPECT_EQ(speedup(slower).picked, "");
+  EXPECT_DOUBLE_EQ(speedup(slowest + slower).value, speedup(slower).value);
+  EXPECT_EQ(speedup(slowest + slower).picked, "against ring");
+}
+
+TEST(SuiteRuns, OneOfSeveralCasesIsPicked) {
+  const std::string row =
+      "rows { id: 'r' published_us: 5 cases { devices: 2 } cases { devices: 4 }";
+  const Prediction largest = predicted(row + " pick: LARGEST }");
+  EXPECT_EQ(largest.picked, "tiny on 4 devices");
+  EXPECT_DOUBLE_EQ(largest.value, ring_us("4096"));
+  const Prediction smallest = predicted(row + " pick: SMALLEST }");
+  EXPECT_EQ(smallest.picked, "tiny on 2 devices");
+  EXPECT_LT(smallest.value, largest.value);
+}
+
 // Aligned, an operation takes as long whatever comes after it.
 TEST(SuiteRuns, ARunMayEndWithItsOperation) {
   const auto dispatch_us = [](const std::string& more) {

@@ -54,19 +54,44 @@ TEST(Suite, ABaselineIsTheRowWithChanges) {
       "rows { id: 'same' metric: REDUCTION_PERCENT published: -7"
       " baseline { settings: 'algorithm.flag=2' devices: 2 } }"));
   const Row& other = suite.rows(0);
-  EXPECT_EQ(other.baseline().algorithm(), "old");
-  EXPECT_EQ(other.baseline().devices(), 4u);
+  EXPECT_EQ(other.baseline(0).algorithm(), "old");
+  EXPECT_EQ(other.baseline(0).devices(), 4u);
   EXPECT_THAT(other.settings(),
               ElementsAre("algorithm.flag=1", "device.cores=2", "fabric.header_bytes=4"));
-  EXPECT_THAT(other.baseline().settings(),
+  EXPECT_THAT(other.baseline(0).settings(),
               ElementsAre("device.cores=2", "fabric.header_bytes=4", "algorithm.x=2"));
   EXPECT_EQ(published(other), 0.5);
   const Row& same = suite.rows(1);
-  EXPECT_EQ(same.baseline().algorithm(), "new");
-  EXPECT_EQ(same.baseline().devices(), 2u);
-  EXPECT_THAT(same.baseline().settings(),
+  EXPECT_EQ(same.baseline(0).algorithm(), "new");
+  EXPECT_EQ(same.baseline(0).devices(), 2u);
+  EXPECT_THAT(same.baseline(0).settings(),
               ElementsAre("algorithm.flag=1", "device.cores=2", "algorithm.flag=2"));
   EXPECT_EQ(published(same), -7);
+}
+
+TEST(Suite, CasesStandOnTopOfTheRowAndItsBaselines) {
+  const Suite suite =
+      load_suite(file_with(
+          kHead + "rows { id: 'r' metric: SPEEDUP published: 2 pick: LARGEST"
+                  " cases { devices: 2 } cases { workload: 'dbrx' settings: 'device.cores=3' }"
+                  " baseline { algorithm: 'old' settings: 'algorithm.x=2' } baseline { algorithm: "
+                  "'older' } }"));
+  const std::vector<Row> rows = cases_of(suite.rows(0));
+  ASSERT_EQ(rows.size(), 2u);
+  for (const Row& each : rows) {
+    EXPECT_EQ(each.cases_size(), 0);
+    ASSERT_EQ(each.baseline_size(), 2);
+    EXPECT_EQ(each.algorithm(), "new");
+    EXPECT_EQ(each.baseline(0).algorithm(), "old");
+    EXPECT_EQ(each.baseline(1).algorithm(), "older");
+  }
+  EXPECT_EQ(rows[0].baseline(1).devices(), 2u);
+  EXPECT_EQ(rows[1].devices(), 4u);
+  EXPECT_EQ(rows[1].baseline(0).workload(), "dbrx");
+  EXPECT_THAT(rows[1].baseline(0).settings(),
+              ElementsAre("device.cores=2", "algorithm.x=2", "device.cores=3"));
+  const Row plain = load_suite(file_with(kHead + "rows { id: 'r' published_us: 5 }")).rows(0);
+  EXPECT_EQ(cases_of(plain).size(), 1u);
 }
 
 TEST(Suite, WhatIsWrongIsOneLine) {
@@ -89,6 +114,8 @@ TEST(Suite, WhatIsWrongIsOneLine) {
       {ratio + "published: 1 baseline { tokens: 4 } }",
        "rows.0.baseline: got 'more than a run', expected no baseline"},
       {ratio + "published: 1 baseline { baseline { devices: 2 } } }", "rows.0.baseline: got 'more"},
+      {"rows { id: 'r' published_us: 5 cases { devices: 2 } cases { devices: 3 } }",
+       "rows.0.pick: got 'nothing', expected SMALLEST or LARGEST of several cases"},
       {"rows { id: 'r' published_us: 5 tokens: [1, 2] }",
        "rows.0.pick: got 'nothing', expected SMALLEST or LARGEST"},
       {"rows { id: 'r' published_us: 5 pick: LARGEST }", "rows.0.pick: got 'LARGEST', expected"},
