@@ -31,13 +31,15 @@ enum class CheckKind : std::uint8_t {
   kPut,        // begins to issue: other identity, peer rank, address serial, bytes, detail PutBits
   kPiece,      // of the put just before: address there, bytes, other address here
   kVisible,    // address, bytes, other identity, peer rank of the source, detail VisibleBits
-  kLeft,       // the core knows that a put has left: other serial
-  kQuiet,      // puts of the core are acknowledged: those of detail, or one: other serial
-  kFence,      // earlier puts of the core are visible before its later ones
-  kWait,       // a slot that satisfied a wait: address, bytes, detail WaitBits
-  kArrive,     // the core is at the core barrier
-  kGet,        // issued: address there, bytes, other address here, peer rank, detail verb
-  kServe,      // a get or fetch-and-add of core `core` of rank `peer`: address, bytes, detail verb
+  kPlaced,  // a hub gives a put its place: other identity, peer rank of the source, address how far
+            // on its data goes, bytes how far on its word
+  kLeft,    // the core knows that a put has left: other serial
+  kQuiet,   // puts of the core are acknowledged: those of detail, or one: other serial
+  kFence,   // earlier puts of the core are visible before its later ones
+  kWait,    // a slot that satisfied a wait: address, bytes, detail WaitBits
+  kArrive,  // the core is at the core barrier
+  kGet,     // issued: address there, bytes, other address here, peer rank, detail verb
+  kServe,   // a get or fetch-and-add of core `core` of rank `peer`: address, bytes, detail verb
   kGetDone,
   kFetchAdd,  // an atomic of a core on its own device's memory: address, bytes, detail verb
 };

@@ -86,6 +86,11 @@ Cluster::Cluster(const emu::ProcessGroup& processes, emu::Transport* transport,
       switches_(topology_.nodes()),
       devices_(ports_.size()) {
   fabric::check_reachable(topology_, routing_, ports_, machine.fabric(), where);
+  if (costs_.hub && topology_.link_classes.size() > fabric::Journey::kHub) {
+    throw emu::ConfigError(where, "device.hub",
+                           fmt::format("{} classes of links", topology_.link_classes.size()),
+                           fmt::format("at most {}", fabric::Journey::kHub));
+  }
   if (options.causal_entries > 0) {
     causal_log_ = std::make_unique<fabric::CausalLog>(topology_.nodes(), options.causal_entries);
     network_.set_causal_log(causal_log_.get());

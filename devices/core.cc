@@ -127,6 +127,17 @@ void Core::note_move(fabric::Address to, fabric::Address from) {
         .detail = static_cast<std::uint8_t>(Verb::kMove)});
 }
 
+Await<PutOperation> Core::send(std::uint32_t rank, const Piece& piece, fabric::Address word,
+                               std::uint32_t packet_bytes) {
+  if (device_.hub() == nullptr || device_.posts_to(rank)) {
+    throw emu::InvariantError("a row for a logical destination that no hub knows");
+  }
+  const std::uint64_t one = 1;
+  Await<PutOperation> operation(*this, rank, piece, word, one, memory().has_rows(piece.from));
+  operation.make_logical(packet_bytes);
+  return operation;
+}
+
 void Core::phase(const char* name) {
   if (check_ != nullptr) note({.peer = check_->name(name), .kind = CheckKind::kPhase});
   if (device_.shard().trace() != nullptr) phases_.push_back({now(), name});
@@ -173,6 +184,7 @@ void Core::resume() {
 
 void Core::acknowledged(const fabric::Packet& packet, bool posted) {
   --(posted ? posted_ : outstanding_);
+  if (packet.refused) ++refused_;
   if (operation_ != nullptr) operation_->on_acknowledge(*this, packet);
 }
 

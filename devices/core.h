@@ -91,6 +91,15 @@ class Core {
                                      fabric::Address signal, std::uint64_t value) {
     return Await<PutOperation>(*this, rank, pieces, signal, value);
   }
+  /// A row for a logical destination of `rank` (hub.h): `piece.to` and `word` are the first row and
+  /// the first word of a region there, and its hub says where it goes; 1 is added to the word of
+  /// its block no sooner than all of it is visible. Or, with other addresses than those of a
+  /// region, a put_signal_add that passes the hub. In packets of at most `packet_bytes`. Gives up a
+  /// whole row. Machines without a hub, or with a NIC to `rank`, refuse it.
+  Await<PutOperation> send(std::uint32_t rank, const Piece& piece, fabric::Address word,
+                           std::uint32_t packet_bytes);
+  /// Of the rows that this core sent, those that found no room and were acknowledged as such.
+  std::uint32_t refused() const { return refused_; }
   /// Several pieces as one put: one issue, one acknowledgement. `pieces` lives until co_await
   /// returns.
   Await<PutOperation> put(std::uint32_t rank, std::span<const Piece> pieces) {
@@ -349,6 +358,7 @@ class Core {
   std::uint32_t outstanding_ = 0;  // puts that are not acknowledged: stores,
   std::uint32_t posted_ = 0;       // and those that a NIC sends
   std::uint32_t queue_ = 0;
+  std::uint32_t refused_ = 0;
   std::uint16_t epoch_ = 0;
   emu::Task root_;
   std::coroutine_handle<> program_;

@@ -63,6 +63,22 @@ struct NicCosts {
   Nic::Fence fence;
 };
 
+/// Of a hub.
+struct HubCosts {
+  explicit HubCosts(const Hub& hub)
+      : service(emu::from_ns(hub.service_ns())),
+        packet_bytes(hub.packet_bytes()),
+        fragment_bytes(hub.fragment_bytes()),
+        entries(hub.entries()),
+        miss(emu::from_ns(hub.miss_ns())) {}
+
+  emu::Time service;
+  std::uint32_t packet_bytes;
+  std::uint32_t fragment_bytes;
+  std::uint32_t entries;
+  emu::Time miss;
+};
+
 struct Costs {
   explicit Costs(const Device& device, bool computes_at_once = false)
       : cores(device.cores()),
@@ -93,6 +109,7 @@ struct Costs {
         tile_overhead(emu::from_ns(device.tile_ns())),
         free_compute(computes_at_once) {
     if (device.has_nic()) nic.emplace(device.nic(), queue_pairs);
+    if (device.has_hub()) hub.emplace(device.hub());
   }
 
   /// One vector pass over `elements` of 4 bytes.
@@ -137,6 +154,7 @@ struct Costs {
   emu::Time tile_overhead;
   bool free_compute;  // what cores compute takes no time; for what-if runs
   std::optional<NicCosts> nic;
+  std::optional<HubCosts> hub;
 
  private:
   static emu::Time ratio(double work, double per_ns) {

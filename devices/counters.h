@@ -19,6 +19,9 @@ struct Counters {
   std::uint64_t proxy_fences = 0;       // that proxies were asked for,
   std::uint64_t proxy_fence_waits = 0;  // those that had to wait,
   std::uint64_t proxy_fence_ps = 0;     // and for how long
+  std::uint64_t hub_packets = 0;
+  std::uint64_t hub_refused = 0;  // puts for which there was no room
+  std::uint64_t hub_misses = 0;   // regions whose state was not at hand
   std::uint64_t polls = 0;
   std::uint64_t bytes_put = 0;
   std::uint64_t bytes_got = 0;
@@ -35,6 +38,9 @@ struct Counters {
     proxy_fences += other.proxy_fences;
     proxy_fence_waits += other.proxy_fence_waits;
     proxy_fence_ps += other.proxy_fence_ps;
+    hub_packets += other.hub_packets;
+    hub_refused += other.hub_refused;
+    hub_misses += other.hub_misses;
     polls += other.polls;
     bytes_put += other.bytes_put;
     bytes_got += other.bytes_got;

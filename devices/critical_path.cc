@@ -19,6 +19,7 @@ enum Part : std::uint32_t {
   kFenceStall,
   kProxyQueue,
   kNicQueue,
+  kHub,
   kBarrierWait,
   kFlagWait,
   kPoll,
@@ -179,8 +180,9 @@ class Walker {
     take(kHopLatency, end - journey.latency, source);
     for (std::size_t i = 0; i < journey.queueing.size() && !walk_.done; ++i) {
       if (journey.queueing[i] > 0) {
-        take(static_cast<std::uint32_t>(kFirstQueueing + i), walk_.time - journey.queueing[i],
-             source);
+        const bool hub = i == fabric::Journey::kHub && cluster_.costs().hub;
+        const auto queue = static_cast<std::uint32_t>(kFirstQueueing + i);
+        take(hub ? std::uint32_t{kHub} : queue, walk_.time - journey.queueing[i], source);
       }
     }
     if (!walk_.done && rest > 0) take(kSerialisation, walk_.time - rest, source);
@@ -227,9 +229,9 @@ std::vector<PathStep> gather_steps(const emu::ProcessGroup& processes,
 
 std::vector<std::string> part_names(const fabric::Topology& topology) {
   std::vector<std::string> names = {
-      "launch",      "host_sync",   "issue",        "serialisation", "hop_latency", "store_window",
-      "fence_stall", "proxy_queue", "nic_queue",    "barrier_wait",  "flag_wait",   "poll",
-      "remote_read", "local_copy",  "local_atomic", "compute",       "peer_late"};
+      "launch",      "host_sync",   "issue",      "serialisation", "hop_latency",  "store_window",
+      "fence_stall", "proxy_queue", "nic_queue",  "hub",           "barrier_wait", "flag_wait",
+      "poll",        "remote_read", "local_copy", "local_atomic",  "compute",      "peer_late"};
   for (const std::string& link_class : topology.link_classes)
     names.push_back("queueing_" + link_class);
   return names;

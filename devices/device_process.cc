@@ -39,6 +39,7 @@ DeviceProcess::DeviceProcess(emu::Engine& engine, fabric::Network& network, cons
                                        costs, node_, ranks);
     }
   }
+  if (costs.hub) hub_ = std::make_unique<DestinationHub>(*costs.hub, counters_);
   cores_.reserve(costs.cores);
   for (std::uint32_t core = 0; core < costs.cores; ++core) cores_.emplace_back(*this, core);
 }
@@ -67,6 +68,7 @@ void DeviceProcess::handle(const emu::Event& event) {
       break;
     }
     case kAtomicKind:
+    case kHubKind:
       visibility_.deliver(event.as<fabric::Packet>());
       break;
     case kAcknowledgeKind:
@@ -250,7 +252,7 @@ std::uint32_t DeviceProcess::rank_at(fabric::NodeId node) const {
 }
 
 void DeviceProcess::count_put(std::uint32_t rank, std::uint64_t bytes, fabric::PacketKind kind,
-                              bool immediate) {
+                              bool immediate, std::uint32_t packet_bytes) {
   if (kind == fabric::PacketKind::kAtomicAdd) {
     ++counters_.atomics;
   } else if (immediate) {
@@ -259,7 +261,7 @@ void DeviceProcess::count_put(std::uint32_t rank, std::uint64_t bytes, fabric::P
     ++counters_.puts;
   }
   counters_.bytes_put += bytes;
-  count_wire(bytes, network_.is_scale_out(node_, ports_[rank]));
+  count_wire(bytes, network_.is_scale_out(node_, ports_[rank]), packet_bytes);
   const int hops = network_.routing().switches(node_, ports_[rank]);
   ++counters_.puts_by_hops[std::min<std::size_t>(static_cast<std::size_t>(std::max(hops, 0)),
                                                  Counters::kHopClasses - 1)];
@@ -282,10 +284,10 @@ void DeviceProcess::count_fetch_add(std::uint32_t rank) {
   count_wire(sizeof(std::uint32_t), scale_out);
 }
 
-void DeviceProcess::count_wire(std::uint64_t bytes, bool scale_out) {
+void DeviceProcess::count_wire(std::uint64_t bytes, bool scale_out, std::uint32_t packet_bytes) {
   const fabric::PathRules& rules = network_.rules(scale_out);
-  kernel_.wire_bytes +=
-      bytes + (bytes + rules.packet_bytes - 1) / rules.packet_bytes * rules.header_bytes;
+  const std::uint32_t most = packet_bytes == 0 ? rules.packet_bytes : packet_bytes;
+  kernel_.wire_bytes += bytes + (bytes + most - 1) / most * rules.header_bytes;
 }
 
 // --- The NIC ---
@@ -332,7 +334,23 @@ void DeviceProcess::serve(const fabric::Packet& packet, bool adds, emu::Time now
   last_writes_[packet.address / kGranule] = {packet.source, packet.core, now};
 }
 
+void DeviceProcess::deliver_to_hub(const fabric::Packet& packet, emu::Time now) {
+  fabric::Packet placed = packet;
+  DestinationHub::Place place;
+  const emu::Time served = hub_->take(placed, now, place);
+  if (place.is_new && check_log_ != nullptr) {
+    check_log_->add({.at = now,
+                     .address = place.rows_on,
+                     .other = put_identity(packet),
+                     .bytes = place.words_on,
+                     .peer = rank_at(packet.source),
+                     .kind = CheckKind::kPlaced});
+  }
+  shard_.schedule(node_, node_, served, kHubKind).as<fabric::Packet>() = placed;
+}
+
 void DeviceProcess::deliver(const fabric::Packet& packet, emu::Time now) {
+  if (packet.logical) return deliver_to_hub(packet, now);
   const bool by_nic = packet.scale_out && packet.tells && !packet.by_proxy && nic_ != nullptr;
   if (by_nic && costs_.nic->atomic + costs_.nic->atomic_gap > 0) {
     atomics_free_ = std::max(now, atomics_free_) + costs_.nic->atomic_gap;

@@ -16,6 +16,7 @@
 #include "devices/core.h"
 #include "devices/costs.h"
 #include "devices/counters.h"
+#include "devices/hub.h"
 #include "devices/nic.h"
 #include "devices/proxy.h"
 #include "devices/store_port.h"
@@ -49,6 +50,7 @@ class DeviceProcess final : public emu::LogicalProcess,
   static constexpr std::uint32_t kStreamKind = fabric::kFirstDeviceKind + 2;
   static constexpr std::uint32_t kAtomicKind = fabric::kFirstDeviceKind + 5;
   static constexpr std::uint32_t kAcknowledgeKind = fabric::kFirstDeviceKind + 6;
+  static constexpr std::uint32_t kHubKind = fabric::kFirstDeviceKind + 7;
 
   /// `ports`: the node of every rank; `rank`: this device's.
   DeviceProcess(emu::Engine& engine, fabric::Network& network, const Costs& costs,
@@ -114,6 +116,9 @@ class DeviceProcess final : public emu::LogicalProcess,
   const std::vector<fabric::TornRead>& torn_reads() const { return torn_reads_; }
   std::uint64_t torn_read_count() const { return torn_read_count_; }
 
+  /// Null without one.
+  DestinationHub* hub() { return hub_.get(); }
+
   // --- The NIC ---
   bool has_nic() const { return nic_ != nullptr; }
   /// Whether puts to `rank` go through the NIC.
@@ -150,7 +155,9 @@ class DeviceProcess final : public emu::LogicalProcess,
   void remove_watch(std::uint32_t core);
   void arrive_at_barrier(std::uint32_t core, Meeting meeting);
   void core_finished(std::uint32_t core);
-  void count_put(std::uint32_t rank, std::uint64_t bytes, fabric::PacketKind kind, bool immediate);
+  /// `packet_bytes`: of its largest packet; 0: the network's.
+  void count_put(std::uint32_t rank, std::uint64_t bytes, fabric::PacketKind kind, bool immediate,
+                 std::uint32_t packet_bytes = 0);
   void count_get(std::uint32_t rank, std::uint64_t bytes);
   void count_fetch_add(std::uint32_t rank);
   /// Takes `bytes` of the device's shared memory bandwidth from `now`; returns when they are
@@ -218,7 +225,7 @@ class DeviceProcess final : public emu::LogicalProcess,
   std::vector<std::string> waiting() const;
 
  private:
-  void count_wire(std::uint64_t bytes, bool scale_out);
+  void count_wire(std::uint64_t bytes, bool scale_out, std::uint32_t packet_bytes = 0);
   void log_visible(const fabric::Packet& packet, fabric::Address address, std::uint32_t bytes);
   void note_visible(const fabric::Packet& packet, fabric::Address address, std::uint32_t bytes);
   void note_host_writes(const std::vector<std::pair<fabric::Address, std::uint64_t>>& ranges);
@@ -233,6 +240,7 @@ class DeviceProcess final : public emu::LogicalProcess,
   void on_message(const fabric::Packet& packet) override;
   void applied(const fabric::Packet& packet) override;
   void deliver(const fabric::Packet& packet, emu::Time now);
+  void deliver_to_hub(const fabric::Packet& packet, emu::Time now);
   void serve(const fabric::Packet& packet, bool adds, emu::Time now);
   void acknowledged(const fabric::Packet& packet);
   void check_claims(const fabric::Packet& packet, fabric::Address address, std::uint32_t bytes);
@@ -262,6 +270,7 @@ class DeviceProcess final : public emu::LogicalProcess,
   StorePort port_;
   std::unique_ptr<NetworkInterface> nic_;
   std::unique_ptr<Proxy> proxy_;
+  std::unique_ptr<DestinationHub> hub_;
   struct WaitingForRoom {
     std::uint32_t core;
     std::uint32_t rank;

@@ -34,7 +34,8 @@ OrderChecker::OrderChecker(const Rules& rules)
 
 void OrderChecker::take(std::uint32_t rank, const CheckRecord& record,
                         const std::vector<std::string>& names) {
-  Core& by = core(rank, record.kind == CheckKind::kVisible || record.kind == CheckKind::kServe
+  Core& by = core(rank, record.kind == CheckKind::kVisible || record.kind == CheckKind::kServe ||
+                                record.kind == CheckKind::kPlaced
                             ? 0
                             : record.core);
   switch (record.kind) {
@@ -87,6 +88,9 @@ void OrderChecker::take(std::uint32_t rank, const CheckRecord& record,
       break;
     case CheckKind::kVisible:
       visible(rank, record);
+      break;
+    case CheckKind::kPlaced:
+      puts_.placed(record.peer, rank, record.other, record.address, record.bytes);
       break;
     case CheckKind::kLeft:
       puts_.left(rank, record.other, by.now);

@@ -52,6 +52,12 @@ std::uint32_t PutOrders::asked(Put put) {
   return static_cast<std::uint32_t>(puts_.size() - 1);
 }
 
+void PutOrders::placed(std::uint32_t source, std::uint32_t target, std::uint64_t identity,
+                       std::uint64_t data_on, std::uint64_t word_on) {
+  Put& put = puts_[in_flight_.at({source, target, identity})];
+  for (Put::Piece& piece : put.pieces) piece.to += &piece == &put.pieces.back() ? word_on : data_on;
+}
+
 std::uint32_t PutOrders::became_visible(std::uint32_t source, std::uint32_t target,
                                         std::uint64_t identity, bool first, fabric::Address begin,
                                         fabric::Address end) {

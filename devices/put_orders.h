@@ -71,6 +71,9 @@ class PutOrders {
   std::uint32_t issued(Put put, std::uint32_t source, std::uint64_t identity, std::uint64_t serial);
   /// The same of a get, which has no place in any order.
   std::uint32_t asked(Put put);
+  /// A hub gives that put its place: so far on from what it named, its data and its last piece.
+  void placed(std::uint32_t source, std::uint32_t target, std::uint64_t identity,
+              std::uint64_t data_on, std::uint64_t word_on);
   /// The put that `identity` of `source` to `target` names, some of whose bytes are visible now;
   /// they are [begin, end).
   std::uint32_t became_visible(std::uint32_t source, std::uint32_t target, std::uint64_t identity,

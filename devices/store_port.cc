@@ -91,6 +91,7 @@ std::uint32_t StorePort::prepare_put(const StoreRequest& request) {
   put.pieces.assign(request.pieces.begin(), request.pieces.end());
   put.signal = request.signal;
   put.signal_adds = request.signal_adds;
+  put.packet_bytes = request.packet_bytes;
   const auto pieces = static_cast<std::uint32_t>(request.pieces.size());
   put.immediate_from = request.immediate.empty() ? pieces : request.signal ? pieces - 1 : 0;
   put.given = request.give ? memory_.take_row(request.pieces[0].from) : nullptr;
@@ -120,6 +121,7 @@ std::uint32_t StorePort::prepare_put(const StoreRequest& request) {
   head.scale_out = network_.is_scale_out(node_, request.destination);
   head.tells = request.tells;
   head.by_proxy = request.by_proxy;
+  head.logical = request.logical;
   if (network_.rules(head.scale_out).order_scope != Fabric::NONE) {
     head.ordered = true;
     head.channel = channel_of(request, head.scale_out);
@@ -175,6 +177,7 @@ void StorePort::reply(const Packet& request, emu::Time now) {
   Put& put = puts_[number];
   put.pieces.assign(1, Piece{request.payload, request.address, request.put_bytes});
   put.signal = false;
+  put.packet_bytes = 0;
   put.immediate_from = 1;
   put.given = nullptr;
   put.piece = 0;
@@ -254,6 +257,7 @@ void StorePort::send_acknowledgement(const Packet& packet, std::uint32_t bytes, 
   back.core = packet.core;
   back.kind = PacketKind::kAck;
   back.scale_out = packet.scale_out;
+  back.refused = packet.refused;
   back.issued = packet.issued;
   back.journey = packet.journey;
   back.choice = network_.choice(node_, packet.source, choices_++);
@@ -273,8 +277,9 @@ std::uint32_t StorePort::next_packet_bytes(const Put& put) const {
   const fabric::PathRules& rules = network_.rules(put.head.scale_out);
   const std::uint32_t left = piece.bytes - put.offset;
   const auto into = static_cast<std::uint32_t>((piece.to + put.offset) % rules.block_bytes);
-  if (left <= rules.packet_bytes && (into + left <= rules.packet_bytes || into == 0)) return left;
-  return std::min(left, rules.packet_bytes - into);
+  const std::uint32_t most = put.packet_bytes == 0 ? rules.packet_bytes : put.packet_bytes;
+  if (left <= most && (into + left <= most || into == 0)) return left;
+  return std::min(left, most > into ? most - into : rules.block_bytes - into);
 }
 
 // The pipe's: of one packet.

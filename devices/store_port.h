@@ -49,6 +49,8 @@ struct StoreRequest {
   bool signal_adds = false;              // and is added to what is there: 8 bytes
   bool tells = false;                    // it tells of earlier puts
   bool by_proxy = false;                 // a proxy of the destination writes it
+  bool logical = false;                  // the destination's hub gives it its place
+  std::uint32_t packet_bytes = 0;        // its largest packet; 0: the network's
   std::uint32_t queue = 0;               // queue pair, where those keep order
   std::uint16_t epoch = 0;               // fences and quiets of the core so far that waited
   emu::Time issued = 0;                  // the core began to issue
@@ -130,6 +132,7 @@ class StorePort {
     std::uint32_t immediate_from;  // the first piece that is immediate
     bool signal;
     bool signal_adds;
+    std::uint32_t packet_bytes;  // at most; 0: the network's
     emu::Buffer* given = nullptr;  // the source, if it was given up
     std::uint32_t piece;           // next packet: its piece and its offset there
     std::uint32_t offset;

@@ -153,6 +153,8 @@ StoreRequest PutOperation::request_of(Core& core) const {
   request.tells = tells_ || adds;
   request.by_proxy = request.tells && posted_ && core.costs().nic->by_peer(adds);
   request.issued = core.now();
+  request.logical = logical_packet_bytes_ > 0;
+  request.packet_bytes = logical_packet_bytes_;
   return request;
 }
 
@@ -175,7 +177,8 @@ bool PutOperation::store(Core& core) {
   request.immediate = {immediate_.data(), immediate_bytes_};
   handle_ = device.port().submit(request, core.now() + takes);
   note_put(core, request.pieces, handle_, verb());
-  device.count_put(rank_, bytes_of(request.pieces), kind_, immediate_bytes_ > 0 && !signal_);
+  device.count_put(rank_, bytes_of(request.pieces), kind_, immediate_bytes_ > 0 && !signal_,
+                   logical_packet_bytes_);
   return core.spend(Category::kIssue, takes);
 }
 

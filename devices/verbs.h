@@ -109,6 +109,8 @@ class PutOperation : public Operation {
     tells_ = true;
     fenced_ = fenced;
   }
+  /// To a logical destination, in packets of at most so many bytes.
+  void make_logical(std::uint32_t packet_bytes) { logical_packet_bytes_ = packet_bytes; }
   bool begin(Core& core) override;
   bool advance(Core& core) override;
   void on_acknowledge(Core& core, const fabric::Packet& packet) override;
@@ -146,6 +148,7 @@ class PutOperation : public Operation {
   bool fenced_ = false;
   bool posted_ = false;   // by a NIC
   bool fencing_ = false;  // pays for a fence
+  std::uint32_t logical_packet_bytes_ = 0;  // 0: to an address
   Piece piece_{};
   Piece signal_piece_{};
   std::span<const Piece> pieces_;  // empty: the one piece_

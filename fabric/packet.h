@@ -32,6 +32,10 @@ enum class PacketKind : std::uint8_t { kPut, kAtomicAdd, kGetRequest, kGetReply,
 /// remainder). A packet that channel order held back takes over the journey of the put that it
 /// waited for.
 struct Journey {
+  /// In `queueing`, the place of the time in the destination's hub, its queue included. Fabrics of
+  /// machines with hubs have fewer classes of links.
+  static constexpr std::size_t kHub = Topology::kMaxLinkClasses - 1;
+
   emu::Time issued = 0;   // the core began to issue
   emu::Time issuing = 0;  // issue cost and waiting for a service core
   emu::Time latency = 0;  // links' latencies
@@ -54,7 +58,7 @@ struct Packet {
   std::uint32_t offset = 0;     // of these bytes in the put; of a fetch-and-add: what is added
   std::uint16_t channel = 0;    // of the source device; meaning depends on the order scope
   std::uint16_t core = 0;       // that issued the put
-  PacketKind kind = PacketKind::kPut;
+  PacketKind kind : 4 = PacketKind::kPut;
   bool ordered : 1 = false;
   bool first : 1 = true;        // of the put's packets
   bool signal : 1 = false;      // visible after all other bytes of the put
@@ -62,6 +66,8 @@ struct Packet {
   bool by_proxy : 1 = false;    // written by a proxy of the destination
   bool tells : 1 = false;       // with order_kind SIGNALS: visible after all earlier puts
   bool detoured : 1 = false;    // it has left its shortest path once
+  bool logical : 1 = false;     // its address is the name of a place that the destination's hub knows
+  bool refused : 1 = false;     // the hub had no room for its put
   std::uint16_t epoch = 0;      // fences and quiets of the core so far that waited
   std::uint32_t choice = 0;     // among equal paths
   std::uint32_t in_buffer = 0;  // where the bytes begin in the payload's buffer

@@ -69,6 +69,11 @@ void fill_counters(Cluster& cluster, Result& result) {
     set("proxy_fence_waits", mine.proxy_fence_waits);
     counters["proxy_fence_wait_us"] = static_cast<double>(mine.proxy_fence_ps) / 1e6;
   }
+  if (mine.hub_packets > 0) {
+    set("hub_packets", mine.hub_packets);
+    set("hub_refused", mine.hub_refused);
+    set("hub_misses", mine.hub_misses);
+  }
   set("polls", mine.polls);
   set("bytes_put", mine.bytes_put);
   set("bytes_got", mine.bytes_got);
