@@ -18,6 +18,10 @@ using devices::DeviceProcess;
 
 namespace {
 
+// Vector passes of a weighted sum, counted in the inner loop, on a GPU: widen, multiply and add at
+// once. The final cast is one more.
+constexpr int kAccumulatePasses = 2;
+
 // What stands for a sum whose order is not defined, one more row added.
 RowIdentity add_in_any_order(RowIdentity sum, RowIdentity row, float weight) {
   return sum + emu::combine64(row, std::bit_cast<std::uint32_t>(weight));
@@ -25,11 +29,16 @@ RowIdentity add_in_any_order(RowIdentity sum, RowIdentity row, float weight) {
 
 }  // namespace
 
-FusedLayer::FusedLayer(const Problem& problem)
+FusedLayer::FusedLayer(const Problem& problem, Sums sums)
     : MoeLayer(problem, Precision::kBf16),
+      how_(sums),
       list_rows_(problem.token_bound *
                  (problem.workload.gate().allow_duplicates() ? problem.top_k() : 1)) {
-  sums_ = layout_.rows(problem.token_bound, std::uint64_t{problem.hidden()} * sizeof(float));
+  if (how_ == Sums::kAsTheyCome) {
+    sums_ = layout_.rows(problem.token_bound, std::uint64_t{problem.hidden()} * sizeof(float));
+  } else if (how_ == Sums::kBySlots) {
+    slots_ = layout_.rows(std::uint64_t{problem.token_bound} * problem.top_k(), row_stride());
+  }
   taken_ = layout_.flat(std::uint64_t{problem.placement.max_local()} * problem.devices *
                         list_rows_ * sizeof(SentRow));
 }
@@ -41,8 +50,11 @@ std::uint64_t FusedLayer::touched_bytes(std::uint32_t device) const {
     most_rows = std::max(most_rows, rows(device, iteration));
     most_tokens = std::max<std::uint64_t>(most_tokens, tokens(device, iteration));
   }
+  std::uint64_t sum_bytes = 0;
+  if (how_ == Sums::kAsTheyCome) sum_bytes = problem_.hidden() * sizeof(float);
+  if (how_ == Sums::kBySlots) sum_bytes = problem_.top_k() * row_stride();
   return most_rows * sizeof(SentRow) +
-         most_tokens * (output_row_bytes() + problem_.hidden() * sizeof(float) +
+         most_tokens * (output_row_bytes() + sum_bytes +
                         problem_.top_k() * (sizeof(std::int32_t) + sizeof(float)));
 }
 
@@ -86,6 +98,55 @@ void FusedLayer::apply_experts(Core& core, const std::vector<ExpertRow>& rows) c
   }
 }
 
+GemmTile FusedLayer::expert_tile(Projection projection, std::uint32_t rows, Share columns,
+                                 bool reads_weights) const {
+  return {
+      rows, columns.size(),
+      projection == Projection::kUp ? problem_.hidden() : problem_.workload.expert_intermediate(),
+      reads_weights};
+}
+
+emu::Task FusedLayer::run_expert_tile(Core& core, Projection projection, std::uint32_t rows,
+                                      Share columns, bool reads_weights) const {
+  const double weight_bytes = problem_.workload.weight_bytes();
+  const std::uint32_t width = core.costs().tile_columns;
+  for (std::uint32_t begin = columns.begin; begin < columns.end; begin += width) {
+    const Share part{begin, std::min(begin + width, columns.end)};
+    const GemmTile tile = expert_tile(projection, rows, part, reads_weights);
+    co_await gemm_tile(core, tile, weight_bytes);
+  }
+}
+
+void FusedLayer::copy_columns(Core& core, fabric::Address to, fabric::Address from,
+                              Share columns) const {
+  fabric::Memory& memory = core.memory();
+  const std::uint64_t first = std::uint64_t{2} * columns.begin;
+  const std::uint64_t bytes = std::uint64_t{2} * columns.size();
+  core.note_read(from + first, bytes);
+  core.note_write(to + first, bytes, devices::Verb::kRow);
+  if (!problem_.control) {
+    memory.write(to + first, std::as_const(memory).view(from + first, bytes));
+  } else if (columns.begin == 0) {
+    put_identity(head(memory, to), identity_at(memory, from));
+  }
+}
+
+emu::Task FusedLayer::add_slots(Core& core, std::uint32_t token) {
+  const auto ids = ids_of(core, token);
+  const auto weights = weights_of(core, token);
+  std::vector<WeightedRow> rows;
+  for (std::uint32_t k = 0; k < ids.size(); ++k) {
+    if (ids[k] >= 0) rows.push_back({slot(token, k), weights[k]});
+  }
+  if (!rows.empty()) co_await core.stream(rows.size() * output_row_bytes());
+  for (const WeightedRow& each : rows) core.accept(each.row, output_row_bytes());
+  const emu::Time pass = core.costs().vector(problem_.hidden());
+  co_await core.compute((rows.size() * kAccumulatePasses + 1) * pass);
+  weighted_sum(core, token, rows);
+  for (const WeightedRow& each : rows) core.discard(each.row, row_stride());
+  co_await core.stream(output_row_bytes());
+}
+
 void FusedLayer::add_to_sum(Core& core, std::uint32_t token, fabric::Address row,
                             float weight) const {
   fabric::Memory& memory = core.memory();
@@ -115,8 +176,16 @@ void FusedLayer::round_sum(Core& core, std::uint32_t token) const {
 Verdict FusedLayer::verify(DeviceProcess& device, std::uint32_t, std::uint32_t iteration) {
   Verdict verdict;
   check_taken(device, iteration, verdict);
-  check_output(device, iteration, verdict);
-  return verdict;
+  if (how_ == Sums::kAsTheyCome) {
+    check_bounds(device, iteration, verdict);
+    return verdict;
+  }
+  Verdict output = verify_combine(device, iteration);
+  if (!verdict.ok) {
+    output.ok = false;
+    output.what = verdict.what;
+  }
+  return output;
 }
 
 void FusedLayer::check_taken(DeviceProcess& device, std::uint32_t iteration, Verdict& verdict) {
@@ -149,7 +218,7 @@ void FusedLayer::check_taken(DeviceProcess& device, std::uint32_t iteration, Ver
   }
 }
 
-void FusedLayer::check_output(DeviceProcess& device, std::uint32_t iteration, Verdict& verdict) {
+void FusedLayer::check_bounds(DeviceProcess& device, std::uint32_t iteration, Verdict& verdict) {
   const fabric::Memory& memory = device.memory();
   const std::uint32_t count = tokens(device.rank(), iteration);
   std::vector<std::uint64_t> digests(count);

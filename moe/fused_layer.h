@@ -1,7 +1,8 @@
-// A MoE layer that is one kernel: dispatch, experts and combine overlap, rows go through their
-// experts one by one, and a token's rows are added in fp32 as they come back. Checked like any
-// other layer: each row that an expert takes is, bit for bit, one that routing sent it, once; and
-// the output is what adding the right rows in some order can give (reference_bounds()).
+// A MoE layer that is one kernel: dispatch, experts and combine overlap and rows go through their
+// experts one by one. Checked like any other layer: each row that an expert takes is, bit for bit,
+// one that routing sent it, once; and the output is, where a token's rows are added in fp32 as they
+// come back, what adding the right rows in some order can give (reference_bounds()), and where
+// their order is defined, bit for bit that.
 //
 //   class Mine final : public FusedLayer {
 //     emu::Task layer(devices::Core& core, std::uint32_t iteration) override {…}
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "moe/grouped_gemm.h"
 #include "moe/moe_layer.h"
 
 namespace orrery::moe {
@@ -30,7 +32,13 @@ class FusedLayer : public MoeLayer {
                  std::uint32_t iteration) override;
 
  protected:
-  explicit FusedLayer(const Problem& problem);
+  /// How a token's rows become its output.
+  enum class Sums : std::uint8_t {
+    kAsTheyCome,  // add_to_sum() as rows come back, then round_sum()
+    kBySlots,     // each row to its own slot(), then add_slots(), in ascending k
+    kOwn,         // by sum_columns() or weighted_sum(), as reduce_in() says
+  };
+  explicit FusedLayer(const Problem& problem, Sums sums = Sums::kAsTheyCome);
 
   virtual emu::Task layer(devices::Core& core, std::uint32_t iteration) = 0;
 
@@ -47,6 +55,35 @@ class FusedLayer : public MoeLayer {
   /// Applies the rows' experts. The host does this on its threads; it takes no virtual time.
   void apply_experts(devices::Core& core, const std::vector<ExpertRow>& rows) const;
 
+  /// What one tile of the experts costs (gemm_tile()). Of the gate and up projections, which are
+  /// one product, or the down projection.
+  enum class Projection : std::uint8_t { kUp, kDown };
+  std::uint32_t expert_columns(Projection projection) const {
+    return projection == Projection::kUp ? 2 * problem_.workload.expert_intermediate()
+                                         : problem_.hidden();
+  }
+  GemmTile expert_tile(Projection projection, std::uint32_t rows, Share columns,
+                       bool reads_weights) const;
+  /// The time of such a tile of routed experts. `rows` up to device.tile_rows; `columns` of the
+  /// projection, of any number: where they are more than a tile's, one tile after the other.
+  emu::Task run_expert_tile(devices::Core& core, Projection projection, std::uint32_t rows,
+                            Share columns, bool reads_weights) const;
+  /// Writes a part of an output's columns, which are complete at `from`, to the row at `to`. The
+  /// first part has all of an identity or none. For tiles of the down projection, whose rows were
+  /// computed when the experts took them; takes no virtual time.
+  void copy_columns(devices::Core& core, fabric::Address to, fabric::Address from,
+                    Share columns) const;
+
+  // --- Sums::kBySlots ---
+  /// Of this device's token, where the row of its k-th choice goes.
+  fabric::Address slot(std::uint32_t token, std::uint32_t k) const {
+    return slots_ + (std::uint64_t{token} * problem_.top_k() + k) * row_stride();
+  }
+  /// Reads the rows of a token's choices, which must be complete, adds them in ascending k, masked
+  /// ones left out, and writes the output; with the time that takes. The rows are given up.
+  emu::Task add_slots(devices::Core& core, std::uint32_t token);
+
+  // --- Sums::kAsTheyCome ---
   /// Adds weight * row to the token's sum, as atomic adds of the memory: those of several cores
   /// commute, and so --check hears only of the row. Takes no virtual time.
   void add_to_sum(devices::Core& core, std::uint32_t token, fabric::Address row,
@@ -69,11 +106,13 @@ class FusedLayer : public MoeLayer {
   void apply_expert(const fabric::Memory& memory, const ExpertRow& row, std::uint32_t expert,
                     std::span<std::byte> out, SentRow& taken) const;
   void check_taken(devices::DeviceProcess& device, std::uint32_t iteration, Verdict& verdict);
-  void check_output(devices::DeviceProcess& device, std::uint32_t iteration, Verdict& verdict);
+  void check_bounds(devices::DeviceProcess& device, std::uint32_t iteration, Verdict& verdict);
 
+  const Sums how_;
   std::uint32_t list_rows_;
-  fabric::Address sums_;   // fp32 rows by token; what nobody added to is zero
-  fabric::Address taken_;  // SentRow of each row that an expert took, by list; zero: not yet
+  fabric::Address slots_ = 0;
+  fabric::Address sums_ = 0;  // fp32 rows by token; what nobody added to is zero
+  fabric::Address taken_;     // SentRow of each row that an expert took, by list; zero: not yet
 };
 
 }  // namespace orrery::moe

@@ -7,6 +7,7 @@
 
 #include "devices/core.h"
 #include "emu/task.h"
+#include "moe/core_team.h"
 
 namespace orrery::moe {
 
@@ -17,13 +18,29 @@ struct GemmGroup {
   std::uint32_t depth = 0;
 };
 
-/// What this core spends on its tiles (device.tile_rows x tile_columns), which are dealt to the
-/// cores of the kernel in turn, as persistent kernels do: group by group, all columns of a block of
-/// rows one after the other. A tile takes as long as its core's share of the matrix units or, in
-/// the first block of rows of a group, as reading its columns' weights of `weight_bytes` each from
-/// memory, whichever is longer; later blocks find them in a cache. Where there are fewer tiles than
-/// cores, each is cut along its depth. Rows read and written, and adding up such parts, are left
-/// out. Moves no bytes; cores do not meet at the end.
+/// Up to device.tile_rows x tile_columns of a product, or the part of its depth that one core
+/// takes.
+struct GemmTile {
+  std::uint32_t rows = 0;
+  std::uint32_t columns = 0;
+  std::uint32_t depth = 0;
+  bool reads_weights = false;  // from memory; else they are in a cache
+};
+
+/// What this core spends on a tile: as long as its share of the matrix units takes or, where it
+/// reads its columns' weights of `weight_bytes` each, as long as that, whichever is longer. Rows
+/// read and written are left out. Moves no bytes.
+emu::Task gemm_tile(devices::Core& core, GemmTile tile, double weight_bytes);
+
+/// What this core, one of `team`, spends on its tiles (gemm_tile()), which are dealt to the team's
+/// cores in turn, as persistent kernels do: group by group, all columns of a block of rows one
+/// after the other. Weights are read in the first block of rows of a group; later blocks find them
+/// in a cache. Where there are fewer tiles than cores, each is cut along its depth; adding up such
+/// parts is left out. A core has its share of the device's matrix units whatever the others do: a
+/// smaller team has fewer of them. Moves no bytes; cores do not meet at the end.
+emu::Task grouped_gemm(devices::Core& core, std::vector<GemmGroup> groups, double weight_bytes,
+                       CoreTeam team);
+/// By all cores of the kernel.
 emu::Task grouped_gemm(devices::Core& core, std::vector<GemmGroup> groups, double weight_bytes);
 
 }  // namespace orrery::moe

@@ -101,7 +101,6 @@ emu::Task MoeLayer::program(Core& core, std::uint32_t operation, std::uint32_t i
   }
 }
 
-// The routed experts' rows and, on the same device, its own tokens for the shared ones.
 std::vector<GemmGroup> MoeLayer::expert_groups(std::uint32_t device, std::uint32_t iteration,
                                                bool up) const {
   const Workload& workload = problem_.workload;
@@ -200,10 +199,18 @@ void MoeLayer::encode_again(Core& core, fabric::Address record, fabric::Address 
 }
 
 void MoeLayer::sum_rows(Core& core, fabric::Address to, std::span<const WeightedRow> rows) const {
+  sum_columns(core, to, rows, {0, problem_.hidden()});
+}
+
+void MoeLayer::sum_columns(Core& core, fabric::Address to, std::span<const WeightedRow> rows,
+                           Share columns) const {
   fabric::Memory& memory = core.memory();
-  for (const WeightedRow& each : rows) core.note_read(each.row, output_row_bytes());
-  core.note_write(to, output_row_bytes(), devices::Verb::kRow);
+  const std::uint64_t first = std::uint64_t{2} * columns.begin;
+  const std::uint64_t bytes = std::uint64_t{2} * columns.size();
+  for (const WeightedRow& each : rows) core.note_read(each.row + first, bytes);
+  core.note_write(to + first, bytes, devices::Verb::kRow);
   if (problem_.control) {
+    if (columns.begin > 0) return;
     RowIdentity identity = 0;
     for (const WeightedRow& each : rows) {
       identity = add_identity(identity, identity_at(memory, each.row), each.weight);
@@ -212,12 +219,12 @@ void MoeLayer::sum_rows(Core& core, fabric::Address to, std::span<const Weighted
     return;
   }
   thread_local std::vector<float> sum;
-  sum.assign(problem_.hidden(), 0.0f);
+  sum.assign(columns.size(), 0.0f);
   for (const WeightedRow& each : rows) {
-    accumulate(sum, std::as_const(memory).array<std::uint16_t>(each.row, problem_.hidden()),
+    accumulate(sum, std::as_const(memory).array<std::uint16_t>(each.row + first, columns.size()),
                each.weight);
   }
-  round_to_bf16(sum, memory.array<std::uint16_t>(to, problem_.hidden()));
+  round_to_bf16(sum, memory.array<std::uint16_t>(to + first, columns.size()));
 }
 
 // Two kernels: the gate and up projections of all experts, and the down projections. The rows'

@@ -21,6 +21,7 @@
 #include "moe/reference.h"
 #include "moe/row_identity.h"
 #include "moe/sent_rows.h"
+#include "moe/share.h"
 
 namespace orrery::moe {
 
@@ -91,6 +92,9 @@ class MoeLayer : public Algorithm {
   /// Writes the sum of `rows`, a row of bf16, to `to`, which is none of them. Costs no virtual
   /// time.
   void sum_rows(devices::Core& core, fabric::Address to, std::span<const WeightedRow> rows) const;
+  /// The same for a part of the columns, the first of which hold an identity or none of it.
+  void sum_columns(devices::Core& core, fabric::Address to, std::span<const WeightedRow> rows,
+                   Share columns) const;
   /// The token's combined row: the sum of `rows`. Costs no virtual time.
   void weighted_sum(devices::Core& core, std::uint32_t token,
                     std::span<const WeightedRow> rows) const {
@@ -145,6 +149,12 @@ class MoeLayer : public Algorithm {
                                 std::uint32_t iteration) const;
   /// The rows that all devices send in an iteration.
   std::shared_ptr<const SentRows> sent_rows(std::uint32_t iteration);
+  /// Are the device's combined rows, bit for bit, what reduce_in() makes of the right ones?
+  Verdict verify_combine(devices::DeviceProcess& device, std::uint32_t iteration);
+  /// The products of one projection of a device's experts: `up` is the gate and up projections. The
+  /// routed experts' rows and, behind them, the device's own tokens for the shared ones.
+  std::vector<GemmGroup> expert_groups(std::uint32_t device, std::uint32_t iteration,
+                                       bool up) const;
 
   const Problem& problem_;
   const Precision precision_;
@@ -169,11 +179,8 @@ class MoeLayer : public Algorithm {
   void apply_experts(devices::Core& core);
   void replace(devices::Core& core, std::uint64_t row) const;
   emu::Task run_experts(devices::Core& core, std::uint32_t iteration);
-  std::vector<GemmGroup> expert_groups(std::uint32_t device, std::uint32_t iteration,
-                                       bool up) const;
   void apply_experts_to_identities(devices::Core& core) const;
   Verdict verify_dispatch(devices::DeviceProcess& device, std::uint32_t iteration);
-  Verdict verify_combine(devices::DeviceProcess& device, std::uint32_t iteration);
 
   ReductionOrder reduction_;
   std::uint32_t payload_bytes_;

@@ -3,6 +3,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include "moe/algorithm.h"
 #include "moe/moe_layer.h"
 #include "tests/moe/runs.h"
 #include "tests/moe/test_workload.h"
@@ -80,6 +81,72 @@ TEST(GroupedGemm, CoresShareTheMemory) {
   const emu::Time alone = experts_time("hbm_gb_per_s: 1 tile_columns: 32 ", 1, 3, 64, 48);
   EXPECT_EQ(alone, (96 * 64 + 64 * 48) * 1'000);
   EXPECT_EQ(experts_time("hbm_gb_per_s: 1 tile_columns: 32 ", 3, 3, 64, 48), alone);
+}
+
+// --- A team of the kernel's cores ---
+
+class TeamGemm final : public Algorithm {
+ public:
+  TeamGemm(const Problem&, const Options& options)
+      : team_{static_cast<std::uint32_t>(options.number("first", 0, 64)),
+              static_cast<std::uint32_t>(options.number("count", 1, 64))},
+        layout_([] {
+          Layout layout;
+          layout.flat(64);
+          return layout;
+        }()) {}
+  std::vector<std::string> operations() const override { return {"gemm"}; }
+  const Layout& layout() const override { return layout_; }
+  std::uint64_t useful_bytes(std::uint32_t, std::uint32_t) const override { return 0; }
+  Verdict verify(devices::DeviceProcess&, std::uint32_t, std::uint32_t) override { return {}; }
+  emu::Task program(devices::Core& core, std::uint32_t, std::uint32_t) override {
+    if (!team_.has(core)) co_return;
+    std::vector<GemmGroup> groups{{8, 96, 64}, {4, 32, 64}};
+    co_await grouped_gemm(core, std::move(groups), 1, team_);
+  }
+
+ private:
+  const CoreTeam team_;
+  const Layout layout_;
+};
+
+ORRERY_ALGORITHM(test_team_gemm, "test-team-gemm", "a product on some cores", TeamGemm,
+                 {{"first", "0", "", {}}, {"count", "1", "", {}}})
+
+// Six tiles and one: seven for any team. A tile takes what it takes on one of the device's 8 cores.
+TEST(GroupedGemm, ATeamHasTheMatrixUnitsOfItsCoresAlone) {
+  const auto time = [](std::uint32_t first, std::uint32_t count) {
+    RunConfig config = small_run("test-team-gemm", 1, 8, make_workload(2, 1, 1));
+    config.machine.clear_device();
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(std::string("cores: 8 ") + kTiles,
+                                                              config.machine.mutable_device()));
+    config.iterations = 1;
+    config.settings = {{"algorithm.first", std::to_string(first)},
+                       {"algorithm.count", std::to_string(count)}};
+    return run_alone(config).slowest[0][0];
+  };
+  const emu::Time tile = 7'000 + 8 * 4 * 2 * 32 * 64;
+  EXPECT_EQ(time(0, 1), 7 * tile);
+  EXPECT_EQ(time(5, 1), 7 * tile);
+  EXPECT_EQ(time(2, 2), 4 * tile);
+  EXPECT_EQ(time(1, 3), 3 * tile);
+  EXPECT_EQ(time(1, 7), tile);
+}
+
+// Seven tiles are cut in two along their depth from 14 cores on, and in four from 28.
+TEST(GroupedGemm, ATeamCutsTilesWhereItHasCoresLeft) {
+  const auto time = [](std::uint32_t count) {
+    RunConfig config = small_run("test-team-gemm", 1, 32, make_workload(2, 1, 1));
+    config.machine.clear_device();
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(std::string("cores: 32 ") + kTiles,
+                                                              config.machine.mutable_device()));
+    config.iterations = 1;
+    config.settings = {{"algorithm.first", "3"}, {"algorithm.count", std::to_string(count)}};
+    return run_alone(config).slowest[0][0];
+  };
+  EXPECT_EQ(time(13), 7'000 + 32 * 4 * 2 * 32 * 64);
+  EXPECT_EQ(time(14), 7'000 + 32 * 4 * 2 * 32 * 64 / 2);
+  EXPECT_EQ(time(29), 7'000 + 32 * 4 * 2 * 32 * 64 / 4);
 }
 
 }  // namespace
