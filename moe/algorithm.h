@@ -64,6 +64,8 @@ class Algorithm {
   /// Names of the operations of one iteration, in the order in which a device runs them.
   virtual std::vector<std::string> operations() const = 0;
   virtual Contract contract() const { return {}; }
+  /// Whether it puts to logical destinations.
+  virtual bool uses_hub() const { return false; }
   /// The regions of a device's memory, the same on all devices.
   virtual const Layout& layout() const = 0;
   /// Bytes that `device` will touch at most over the run: for the check against the host's memory.

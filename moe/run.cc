@@ -312,14 +312,14 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
                            "a machine without NICs: what-if runs do not follow their queues and "
                            "proxies yet (the breakdown and --timeline do)");
   }
-  if (config.explain && config.machine.device().has_hub()) {
-    throw emu::ConfigError("--explain", "", config.machine.name(),
-                           "a machine without hubs: what-if runs do not follow their queues yet "
-                           "(the breakdown and --timeline do)");
-  }
   check_tables_fit(processes, config, entry);
   Problem problem = make_problem(config, costs);
   const std::unique_ptr<Algorithm> algorithm = entry.make(problem, options);
+  if (config.explain && algorithm->uses_hub()) {
+    throw emu::ConfigError("--explain", "", config.algorithm,
+                           "an algorithm without hubs: what-if runs do not follow their queues yet "
+                           "(the breakdown and --timeline do)");
+  }
   Stages(*algorithm, config.operation);  // refused before any work
   check_devices_fit(processes, config, *algorithm);
 

@@ -18,11 +18,11 @@ using Json = nlohmann::json;
 
 TEST(TopoCommand, DescribesEveryShippedTopology) {
   for (const char* name :
-       {"tiny",      "star",        "cm384",     "cm384-short-hop2", "ascend950-mesh8",
-        "clos-4096", "gb200-nvl72", "ualink-72", "h100-ib",          "h800-ib",
-        "h200-roce", "h200-nvl8",   "p5en-efa",  "perlmutter",       "ascend950-supernode",
-        "ub-mesh",   "hgx-h100",    "hgx-h200",  "mi300x-8",         "tpu7x",
-        "trn2"}) {
+       {"tiny",      "star",        "cm384",        "cm384-short-hop2", "ascend950-mesh8",
+        "clos-4096", "gb200-nvl72", "ualink-72",    "h100-ib",          "h800-ib",
+        "h200-roce", "h200-nvl8",   "p5en-efa",     "perlmutter",       "ascend950-supernode",
+        "ub-mesh",   "hgx-h100",    "hgx-h100-hub", "hgx-h200",         "mi300x-8",
+        "tpu7x",     "trn2"}) {
     const Outcome outcome = run_program(std::string("topo ") + name);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_THAT(outcome.out, ::testing::StartsWith(std::string(name) + ": "));

@@ -64,7 +64,7 @@ inline devices::Machine small_machine(std::uint32_t devices, std::uint32_t cores
           "20"
           " hbm_gb_per_s: 100 core_copy_gb_per_s: 20 copy_ns: 50 poll_ns: 20 barrier_ns: 200"
           " barrier_per_core_ns: 10 vector_pass_ns: 10 vector_elements_per_ns: 16 scalar_step_ns: 5"
-          " matrix_tflop_per_s: 1 }",
+          " matrix_tflop_per_s: 1 hub { service_ns: 2 entries: 3 miss_ns: 10 } }",
       "test", machine);
   devices::check_machine(machine, "test");
   return machine;

@@ -26,8 +26,8 @@ TEST(ShippedTopologies, LoadAndCarryPuts) {
 
 // Devices that hand packets on, and switches: rows reach their experts on all of them.
 TEST(ShippedTopologies, CarryALayer) {
-  for (const char* name :
-       {"ascend950-supernode", "ub-mesh", "hgx-h100", "hgx-h200", "mi300x-8", "tpu7x", "trn2"}) {
+  for (const char* name : {"ascend950-supernode", "ub-mesh", "hgx-h100", "hgx-h100-hub", "hgx-h200",
+                           "mi300x-8", "tpu7x", "trn2"}) {
     SCOPED_TRACE(name);
     RunConfig config = shipped_run(name, "cann-bsp", 8);
     config.iterations = 2;
