@@ -102,6 +102,22 @@ void add_parts(const Times& first, const Times& other, std::int64_t change, Oper
   }
 }
 
+// A step of the whole model as an operation: one latency, its parts as the breakdown.
+Operation step_of(const Result& result) {
+  const moe::ModelTime& model = result.model();
+  const double us = model.has_ttft_us() ? model.ttft_us() : model.tpot_us();
+  Operation step;
+  step.set_name("step of the model");
+  Latency& latency = *step.mutable_latency_us();
+  latency.set_min(us);
+  latency.set_mean(us);
+  latency.set_p50(us);
+  latency.set_p99(us);
+  latency.set_max(us);
+  *step.mutable_breakdown_us() = model.parts_us();
+  return step;
+}
+
 OperationChange compare_operation(const Operation& first, const Operation& other) {
   OperationChange out;
   out.set_name(first.name());
@@ -223,6 +239,9 @@ std::string label_of(std::size_t index) {
 }  // namespace
 
 bool same_latencies(const Result& first, const Result& other) {
+  if (first.has_model() != other.has_model()) return false;
+  if (to_ps(step_of(first).latency_us().max()) != to_ps(step_of(other).latency_us().max()))
+    return false;
   if (first.operations_size() != other.operations_size()) return false;
   return std::all_of(
       first.operations().begin(), first.operations().end(), [&](const Operation& operation) {
@@ -261,6 +280,9 @@ ResultPair compare_pair(const std::string& first_label, const Result& first,
     if (find_operation(first, operation.name()) == nullptr) {
       pair.add_operations_of_one(operation.name());
     }
+  }
+  if (first.has_model() && other.has_model()) {
+    *pair.add_operations() = compare_operation(step_of(first), step_of(other));
   }
   compare_counters(first, other, pair);
   compare_links(first, other, pair);

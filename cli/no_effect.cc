@@ -73,6 +73,9 @@ class Evidence {
       return entry != nullptr && !entry->moves_rows;
     });
   }
+  bool no_model() const {
+    return all([](const moe::Result& result) { return !result.has_model(); });
+  }
   bool gate_is_not(moe::Gate::Kind kind) const {
     return all([kind](const moe::Result& result) {
       const auto workload = shipped_workload(result.workload(), settings_of(result));
@@ -129,6 +132,9 @@ constexpr bool (*kNoAdversary)(const Evidence&) = [](const Evidence& e) {
   return e.no_adversary();
 };
 
+constexpr bool (*kNoModel)(const Evidence&) = [](const Evidence& e) { return e.no_model(); };
+
+constexpr char kNoModelReason[] = "only a run of the whole model reads it (--operation model)";
 constexpr char kNoSwitchReason[] = "no put crossed a switch (counters puts_over_N_switches)";
 constexpr char kNoUplinkReason[] =
     "no put crossed more than one switch, so none took an uplink (counters puts_over_N_switches)";
@@ -180,8 +186,12 @@ const Rule kRules[] = {
     {"device.scalar_step_ns", kNoCompute, kCouldNot, kNoComputeReason},
     {"device.search_step_ns", kNoCompute, kCouldNot, kNoComputeReason},
     {"device.matrix_", kNoCompute, kCouldNot, kNoComputeReason},
-    {"workload.layers", kAlways, kCouldNot, "a run is of one layer"},
-    {"workload.dense_layers", kAlways, kCouldNot, "a run is of one layer, with experts"},
+    {"workload.layers", kNoModel, kCouldNot, kNoModelReason},
+    {"workload.dense_", kNoModel, kCouldNot, kNoModelReason},
+    {"workload.attention.", kNoModel, kCouldNot, kNoModelReason},
+    {"workload.vocabulary", kNoModel, kCouldNot, kNoModelReason},
+    {"workload.phase", kNoModel, kCouldNot, kNoModelReason},
+    {"workload.context", kNoModel, kCouldNot, kNoModelReason},
     {"workload.name", kAlways, kCouldNot, "it is a name"},
     {"workload.description", kAlways, kCouldNot, "it is a text"},
     {"workload.real_ffn_limit", kAlways, kCouldNot,

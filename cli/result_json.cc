@@ -30,6 +30,7 @@ Json to_json_object(const moe::Result& result) {
   for (const char* map : {"settings", "counters"}) {
     if (json.contains(map)) sort_keys(json[map]);
   }
+  if (json.contains("model")) sort_keys(json["model"]["parts_us"]);
   if (result.explanations().empty()) json.erase("explanations");  // nobody asked
   for (Json& operation : json["operations"]) {
     for (const char* map : {"breakdown_us", "core_time_us"}) {

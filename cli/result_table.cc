@@ -50,6 +50,28 @@ std::string counters_text(const google::protobuf::Map<std::string, double>& coun
   return out + line + "\n";
 }
 
+// What a step of the model takes, what it is made of, and what was emulated of it.
+std::string model_text(const moe::ModelTime& model) {
+  const bool decode = model.has_tpot_us();
+  const double time = decode ? model.tpot_us() : model.ttft_us();
+  std::string out = fmt::format("\n{} {:.3f} us\n",
+                                decode ? "time per output token" : "time to first token", time);
+  for (const auto& [value, name] : by_size(model.parts_us())) {
+    out += fmt::format("  {:<24} {:>12.3f} {:>6.1f} %\n", name, value,
+                       time > 0 ? 100 * value / time : 0);
+  }
+  out += fmt::format("  {:<24} {:>12.3f}\n", "sum", time);
+  out += fmt::format("  {}", model.extrapolation());
+  const auto [least, most] = std::minmax_element(model.layer_us().begin(), model.layer_us().end());
+  out += fmt::format("\n  a layer: mean {:.3f}, {:.3f} to {:.3f} us", model.mean_layer_us(), *least,
+                     *most);
+  if (model.emulated_layers() < model.layers()) {
+    out += fmt::format("; were all others as the shortest or the longest: {:.3f} to {:.3f} us",
+                       model.least_us(), model.most_us());
+  }
+  return out + "\n";
+}
+
 }  // namespace
 
 std::string check_text(const moe::Check& check) {
@@ -82,6 +104,7 @@ std::string to_table(const moe::Result& result) {
                        latency.p99(), latency.max(), bytes_text(operation.bytes_useful()),
                        bytes_text(operation.bytes_on_wire()));
   }
+  if (result.has_model()) out += model_text(result.model());
   for (const moe::Operation& operation : result.operations()) {
     const double max = operation.latency_us().max();
     out += fmt::format("\nwhy {:.3f} us: critical path of {} (device {}, iteration {})\n", max,

@@ -177,7 +177,8 @@ void RunOptions::add_to(CLI::App& app, bool complete) {
   app.add_option(
       "--operation", operation,
       "the last of each iteration, e.g. dispatch (default: the algorithm's last); layer: gate and "
-      "all operations, measured each and as a whole");
+      "all operations, measured each and as a whole; model: each iteration is a layer with "
+      "attention, and the result has the time of a token");
   app.add_option("--payload", payload,
                  "full, or control: flags, counts and tags of rows but no rows, for scale");
   app.add_option("--transport", transport, "auto, local, ucx, ofi or mpi");

@@ -14,7 +14,13 @@ namespace {
 
 using moe::Row;
 
+constexpr const char* kModel = "model";
+
 double latency_us(const moe::Result& result, const Row& row) {
+  if (row.operation() == kModel && result.has_model()) {
+    const moe::ModelTime& model = result.model();
+    return model.has_ttft_us() ? model.ttft_us() : model.tpot_us();
+  }
   for (const moe::Operation& operation : result.operations()) {
     if (operation.name() != row.operation()) continue;
     const moe::Latency& latency = operation.latency_us();
@@ -58,7 +64,7 @@ RunOptions SuiteRuns::options_of(const Row& row, const std::string& tokens,
   options.align_iterations = row.align_iterations();
   if (!tokens.empty()) options.tokens = tokens;
   options.placement = row.placement();
-  if (row.ends_run()) options.operation = row.operation();
+  if (row.ends_run() || row.operation() == kModel) options.operation = row.operation();
   options.payload = row.payload();
   options.transport = transport_;
   return options;

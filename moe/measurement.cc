@@ -118,8 +118,10 @@ void fill_links(Cluster& cluster, Result& result) {
 
 }  // namespace
 
-Measurement::Measurement(Cluster& cluster, const Stages& stages)
-    : cluster_(cluster), stages_(stages), spans_(stages.spans().size()) {}
+Measurement::Measurement(Cluster& cluster, const Stages& stages, const Problem& problem)
+    : cluster_(cluster), stages_(stages), spans_(stages.spans().size()) {
+  if (stages.whole_model()) step_time_.emplace(stages, problem);
+}
 
 void Measurement::fold(std::uint32_t iteration) {
   const std::vector<Span>& spans = stages_.spans();
@@ -131,10 +133,13 @@ void Measurement::fold(std::uint32_t iteration) {
       if (record.iteration == iteration) records[record.operation] = &record;
     }
     for (std::size_t index = 0; index < spans.size(); ++index) {
+      if (!stages_.in_iteration(spans[index].stages, iteration)) continue;
       const emu::Time latency = add(spans[index], records, spans_[index]);
       slowest[index] = std::max(slowest[index], latency);
     }
-    first_start_ = std::min(first_start_, records.front()->start);
+    if (step_time_) step_time_->add(iteration, records);
+    const KernelRecord* first = records[iteration == 0 ? 0 : stages_.first_of_layer()];
+    first_start_ = std::min(first_start_, first->start);
     last_end_ = std::max(last_end_, records.back()->end);
   }
   for (std::size_t index = 0; index < spans.size(); ++index) {
@@ -210,6 +215,7 @@ void Measurement::finish(std::uint32_t iterations, Result& result) {
         static_cast<double>(processes.sum(static_cast<std::int64_t>(operation.wire_bytes))) /
         iterations);
   }
+  if (step_time_) *result.mutable_model() = step_time_->finish(processes);
   fill_counters(cluster_, result);
   fill_links(cluster_, result);
   result.set_digest(emu::to_hex(cluster_.digest()));

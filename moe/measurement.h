@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "devices/critical_path.h"
 #include "moe/result.pb.h"
 #include "moe/stages.h"
+#include "moe/step_time.h"
 
 namespace orrery::moe {
 
@@ -17,15 +19,15 @@ namespace orrery::moe {
 /// needs: causal records live no longer than their iteration.
 class Measurement {
  public:
-  Measurement(devices::Cluster& cluster, const Stages& stages);
+  Measurement(devices::Cluster& cluster, const Stages& stages, const Problem& problem);
 
   /// Collective: iteration `iteration` has ended on all devices.
   void fold(std::uint32_t iteration);
-  /// Collective: fills operations, counters, busiest_links, virtual_time_us, digest.
+  /// Collective: fills operations, model, counters, busiest_links, virtual_time_us, digest.
   void finish(std::uint32_t iterations, Result& result);
   /// The critical path of each span's slowest device and iteration.
   std::vector<devices::CriticalPath> paths() const;
-  /// Largest latency over all devices, by iteration, then span.
+  /// Largest latency over all devices, by iteration, then span; -1 where it has none.
   const std::vector<std::vector<emu::Time>>& slowest() const { return slowest_; }
 
  private:
@@ -46,6 +48,7 @@ class Measurement {
   devices::Cluster& cluster_;
   const Stages& stages_;
   std::vector<Summary> spans_;
+  std::optional<StepTime> step_time_;
   std::vector<std::vector<emu::Time>> slowest_;
   emu::Time first_start_ = emu::kNever;
   emu::Time last_end_ = 0;

@@ -11,6 +11,7 @@
 #include "moe/reduce.h"
 #include "moe/rows.h"
 #include "moe/share.h"
+#include "moe/workload.h"
 
 namespace orrery::moe {
 
@@ -113,10 +114,8 @@ std::vector<GemmGroup> MoeLayer::expert_groups(std::uint32_t device, std::uint32
        ++e) {
     add(problem_.arrivals[iteration].rows(e).size(), workload.expert_intermediate());
   }
-  const std::uint32_t shared = workload.has_shared_intermediate() ? workload.shared_intermediate()
-                                                                  : workload.expert_intermediate();
   for (std::uint32_t i = 0; i < workload.shared_experts(); ++i) {
-    add(tokens(device, iteration), shared);
+    add(tokens(device, iteration), shared_intermediate(workload));
   }
   return groups;
 }

@@ -92,12 +92,12 @@ struct Collected {
 
 class Driver {
  public:
-  Driver(const RunConfig& config, Cluster& cluster, Algorithm& algorithm)
+  Driver(const RunConfig& config, Cluster& cluster, const Problem& problem, Algorithm& algorithm)
       : config_(config),
         cluster_(cluster),
         algorithm_(algorithm),
-        stages_(algorithm, config.operation),
-        measurement_(cluster, stages_) {
+        stages_(problem, algorithm, config.operation),
+        measurement_(cluster, stages_, problem) {
     collected_.digests.assign(std::size_t{cluster.ranks()} * config.iterations * stages_.size(), 0);
     for_each_local([this](DeviceProcess& device) {
       device.as_host([&] { algorithm_.set_up(device); });
@@ -164,6 +164,7 @@ class Driver {
     for (std::uint32_t iteration = first_iteration; iteration < last_iteration; ++iteration) {
       if (first_operation == 0) device.as_host([&] { algorithm_.prepare(device, iteration); });
       for (std::uint32_t operation = first_operation; operation < last_operation; ++operation) {
+        if (!stages_.in_iteration(devices::KernelRange::only(operation), iteration)) continue;
         const std::uint64_t draw = late.at(std::uint64_t{iteration} * stages_.size() + operation);
         auto pause = device.sleep(static_cast<emu::Time>(draw % (jitter + 1)));
         co_await pause;
@@ -320,7 +321,7 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
                            "an algorithm without hubs: what-if runs do not follow their queues yet "
                            "(the breakdown and --timeline do)");
   }
-  Stages(*algorithm, config.operation);  // refused before any work
+  Stages(problem, *algorithm, config.operation);  // refused before any work
   check_devices_fit(processes, config, *algorithm);
 
   devices::ClusterOptions cluster_options;
@@ -351,7 +352,7 @@ RunOutcome run(const emu::ProcessGroup& processes, const RunConfig& config) {
                      static_cast<std::uint32_t>(cluster.topology().link_classes.size()));
     cluster.engine().set_trace(&*recorder);
   }
-  Driver driver(config, cluster, *algorithm);
+  Driver driver(config, cluster, problem, *algorithm);
   if (config.progress) {
     cluster.engine().set_progress([&config, &driver](emu::Time now) {
       config.progress(fmt::format("iteration {} of {}, virtual time {:.1f} us",

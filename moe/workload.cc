@@ -62,6 +62,33 @@ void check_gate(const Workload& workload, const std::string& where) {
   }
 }
 
+void check_attention(const Attention& attention, const std::string& where) {
+  const auto given = [&where](bool present, const char* field, const char* kind) {
+    expect(present, where, field, "nothing", fmt::format("a number with attention.kind {}", kind));
+  };
+  if (attention.kind() == Attention::GQA) {
+    given(attention.has_kv_heads(), "attention.kv_heads", "GQA");
+    given(attention.has_head_dim(), "attention.head_dim", "GQA");
+    expect(attention.heads() % attention.kv_heads() == 0, where, "attention.kv_heads",
+           attention.kv_heads(),
+           fmt::format("a divisor of attention.heads ({})", attention.heads()));
+  } else {
+    given(attention.has_kv_lora_rank(), "attention.kv_lora_rank", "MLA");
+    given(attention.has_qk_nope_head_dim(), "attention.qk_nope_head_dim", "MLA");
+    given(attention.has_qk_rope_head_dim(), "attention.qk_rope_head_dim", "MLA");
+    given(attention.has_v_head_dim(), "attention.v_head_dim", "MLA");
+  }
+  if (!attention.has_sparse_top_k()) return;
+  expect(attention.kind() == Attention::MLA && attention.has_q_lora_rank(), where,
+         "attention.sparse_top_k", attention.sparse_top_k(),
+         "nothing unless attention is MLA with a q_lora_rank");
+  for (const auto& [present, field] :
+       {std::pair(attention.has_index_heads(), "attention.index_heads"),
+        std::pair(attention.has_index_head_dim(), "attention.index_head_dim")}) {
+    expect(present, where, field, "nothing", "a number where attention.sparse_top_k is set");
+  }
+}
+
 }  // namespace
 
 Workload load_workload(const std::string& path) {
@@ -89,6 +116,23 @@ void check_workload(const Workload& workload, const std::string& where) {
          fmt::format("at most experts ({}) unless gate.allow_duplicates", workload.experts()));
   check_groups(workload, where);
   check_gate(workload, where);
+  if (workload.has_attention()) check_attention(workload.attention(), where);
+}
+
+void check_model(const Workload& workload, std::uint32_t emulated, const std::string& where) {
+  const auto given = [&where](bool present, const char* field) {
+    expect(present, where, field, "nothing", "one, for --operation model");
+  };
+  given(workload.has_attention(), "attention");
+  given(workload.has_vocabulary(), "vocabulary");
+  given(workload.has_dense_intermediate() || workload.dense_layers() == 0, "dense_intermediate");
+  expect(workload.dense_layers() < workload.layers(), where, "dense_layers",
+         workload.dense_layers(),
+         fmt::format("less than layers ({}), for --operation model", workload.layers()));
+  const std::uint32_t layers = workload.layers() - workload.dense_layers();
+  expect(emulated <= layers, "--iterations", "", emulated,
+         fmt::format("at most the {} layers with experts of {}, for --operation model", layers,
+                     where));
 }
 
 std::vector<std::uint32_t> token_counts(const Workload& workload, std::uint32_t devices,
@@ -117,6 +161,11 @@ std::uint32_t token_bound(const Workload& workload, std::uint32_t devices,
   const std::vector<std::uint32_t> tokens = token_counts(workload, devices, where);
   if (workload.has_max_tokens()) return workload.max_tokens();
   return std::max<std::uint32_t>(1, tokens.empty() ? 1 : *std::ranges::max_element(tokens));
+}
+
+std::uint32_t shared_intermediate(const Workload& workload) {
+  return workload.has_shared_intermediate() ? workload.shared_intermediate()
+                                            : workload.expert_intermediate();
 }
 
 std::string workload_label(const Workload& workload) {

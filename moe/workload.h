@@ -21,6 +21,10 @@ Workload load_workload(const std::string& path);
 /// `where`.
 void check_workload(const Workload& workload, const std::string& where);
 
+/// What a run of the whole model needs beside: attention, the dense layers' FFN if there are any, a
+/// vocabulary, and at least `emulated` layers with experts. Throws ConfigError naming `where`.
+void check_model(const Workload& workload, std::uint32_t emulated, const std::string& where);
+
 /// Tokens of each of `devices` devices: `tokens_per_device` if given, else `tokens` for all. Throws
 /// ConfigError for a wrong count and for a device above max_tokens.
 std::vector<std::uint32_t> token_counts(const Workload& workload, std::uint32_t devices,
@@ -30,6 +34,9 @@ std::vector<std::uint32_t> token_counts(const Workload& workload, std::uint32_t 
 /// the largest token count, and at least 1.
 std::uint32_t token_bound(const Workload& workload, std::uint32_t devices,
                           const std::string& where);
+
+/// Intermediate size of a shared expert.
+std::uint32_t shared_intermediate(const Workload& workload);
 
 /// The workload's name for messages where no file is known.
 std::string workload_label(const Workload& workload);

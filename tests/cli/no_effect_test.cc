@@ -46,6 +46,15 @@ constexpr auto kCould = NoEffect::COULD;
 constexpr auto kCouldNot = NoEffect::COULD_NOT;
 constexpr auto kUnknown = NoEffect::UNKNOWN;
 
+RunOptions small_r1(const std::string& operation = "") {
+  RunOptions options = run_options("tiny", "cann-bsp");
+  options.workload = "deepseek-r1";
+  options.tokens = "1";
+  options.payload = "control";
+  options.operation = operation;
+  return options;
+}
+
 std::vector<Case> idle_inputs() {
   const RunOptions tiny = run_options("tiny", "cann-bsp");
   const RunOptions node = run_options("cm384", "cann-bsp", "16");    // one node: one switch away
@@ -53,6 +62,7 @@ std::vector<Case> idle_inputs() {
   const RunOptions star = run_options("star", "p2p", "4");
   const RunOptions flush = run_options("star", "p2p", "4", {"algorithm.completion=flush"});
   const RunOptions hops = run_options("cm384", "p2p", "16");
+  const RunOptions r1 = small_r1();
   return {
       {"AdversaryDelay", tiny, "fabric.adversary_delay_ns", "5", kCouldNot, "--adversary"},
       {"BlockBytes", tiny, "fabric.atomic_block_bytes", "512", kCould, "cut alike"},
@@ -80,7 +90,13 @@ std::vector<Case> idle_inputs() {
       {"Vector", star, "device.vector_pass_ns", "99", kCouldNot, "no core computed"},
       {"Matrix", star, "device.matrix_tflop_per_s", "3", kCouldNot, "no core computed"},
       {"Window", star, "device.outstanding_stores", "999", kCould, "no store_window"},
-      {"Layers", tiny, "workload.layers", "7", kCouldNot, "one layer"},
+      {"Layers", tiny, "workload.layers", "7", kCouldNot, "only a run of the whole model"},
+      {"DenseLayers", tiny, "workload.dense_layers", "1", kCouldNot, "the whole model"},
+      {"DenseSize", tiny, "workload.dense_intermediate", "7", kCouldNot, "the whole model"},
+      {"Attention", r1, "workload.attention.heads", "64", kCouldNot, "the whole model"},
+      {"Context", r1, "workload.context", "64", kCouldNot, "the whole model"},
+      {"Vocabulary", tiny, "workload.vocabulary", "64", kCouldNot, "the whole model"},
+      {"Phase", tiny, "workload.phase", "PREFILL", kCouldNot, "the whole model"},
       {"ZipfOfUniform", tiny, "workload.gate.zipf_s", "2", kCouldNot, "only a ZIPF gate"},
       {"HotOfUniform", tiny, "workload.gate.hot_factor", "2", kCouldNot, "only a HOT_EXPERTS"},
       {"FfnLimit", tiny, "workload.real_ffn_limit", "0", kCouldNot, "never virtual time"},
@@ -121,6 +137,7 @@ std::vector<Case> read_inputs() {
   adversary.adversary = true;
   const RunOptions zipf = run_options("tiny", "cann-bsp", "", {"workload.gate.kind=ZIPF"});
   const RunOptions mesh = run_options("cm384", "cann-bsp", "16");
+  const RunOptions model = small_r1("model");
   return {
       {"AdversaryDelay", adversary, "fabric.adversary_delay_ns", "5", kUnknown, ""},
       {"Uplink", tiny, "fabric.clos.uplink.latency_ns", "236", kUnknown, ""},
@@ -137,6 +154,10 @@ std::vector<Case> read_inputs() {
       {"Window", tiny, "device.outstanding_stores", "1", kUnknown, ""},
       {"Zipf", zipf, "workload.gate.zipf_s", "2", kUnknown, ""},
       {"Tokens", tiny, "tokens", "9", kUnknown, ""},
+      {"Context", model, "workload.context", "64", kUnknown, ""},
+      {"Vocabulary", model, "workload.vocabulary", "64", kUnknown, ""},
+      {"Attention", model, "workload.attention.heads", "64", kUnknown, ""},
+      {"DenseSize", model, "workload.dense_intermediate", "64", kUnknown, ""},
   };
 }
 
@@ -155,6 +176,15 @@ TEST_P(ReadInput, IsNotCalledIdle) {
 
 INSTANTIATE_TEST_SUITE_P(Rules, ReadInput, ::testing::ValuesIn(read_inputs()),
                          [](const auto& each) { return std::string(each.param.name); });
+
+// Layers that are not emulated move no event, but the step.
+TEST(NoEffect, LayersOfAModelCount) {
+  const moe::Result first = run_result(small_r1("model"));
+  const moe::Result other = run_result(with(small_r1("model"), "workload.layers", "60"));
+  EXPECT_EQ(first.digest(), other.digest());
+  EXPECT_FALSE(same_latencies(first, other));
+  EXPECT_LT(other.model().tpot_us(), first.model().tpot_us());
+}
 
 TEST(NoEffect, OtherPathsWithTheSameTimesAreSaid) {
   moe::Result first = simple_result("put", 5);

@@ -47,7 +47,7 @@ TEST(Stages, WhatIsNoOperationIsRefusedWithTheNamesThereAre) {
     run_alone(config);
     FAIL() << "an unknown operation was run";
   } catch (const emu::ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("dispatch, experts, combine, layer"));
+    EXPECT_THAT(error.what(), HasSubstr("dispatch, experts, combine, layer, model"));
     EXPECT_THAT(error.what(), HasSubstr("did you mean 'layer'"));
   }
   config.algorithm = "p2p";
