@@ -7,7 +7,7 @@
 
 POINTS is a sweep's folder or its points.jsonl; several may follow each other. A key is one that was varied;
 "algorithm.", "workload." and the like may be left out where it is clear. The value is OPERATION.STATISTIC of
-latency_us (min, mean, p50, p99, max), or counters.NAME. --reduction A/B prints how many percent less A takes than B,
+latency_us (min, mean, p50, p99, max), counters.NAME, or model.tpot_us and the like. --reduction A/B prints how many percent less A takes than B,
 --ratio prints A : B (both without --columns give one column). --lowest KEY prints, in each cell, the value of KEY with the least latency instead. A point
 that did not end well is printed as its outcome. A summary of least and largest follows each table.
 """
@@ -40,6 +40,8 @@ def measured(point, value):
     operation, statistic = value.rsplit(".", 1)
     if operation == "counters":
         return point["result"]["counters"].get(statistic, 0)
+    if operation == "model":
+        return point["result"]["model"][statistic]
     for each in point["result"]["operations"]:
         if each["name"] == operation:
             return each["latency_us"][statistic]
