@@ -11,6 +11,7 @@ namespace {
 // a GPU (widen, multiply and add at once).
 constexpr int kCastPasses = 6;
 constexpr int kAccumulatePasses = 2;
+constexpr std::uint32_t kNoDevice = ~std::uint32_t{0};
 }  // namespace
 
 std::uint64_t MessageLayer::touched_bytes(std::uint32_t device) const {
@@ -33,6 +34,17 @@ void MessageLayer::write_message(Core& core, std::uint32_t token, std::uint32_t 
                                  fabric::Address to, fabric::Address other, float scale) const {
   encode_again(core, to, other);
   core.write(header(to), Header{{core.rank(), token, k}, scale});
+}
+
+// A row that was given up is zero again once its header is written, so that the host need not write
+// all of it.
+void MessageLayer::write_padding(Core& core, fabric::Address to) const {
+  core.note_write(to, message_bytes());
+  core.write(header(to), Header{{kNoDevice, 0, 0}, 0});
+}
+
+bool MessageLayer::is_padding(Core& core, fabric::Address from) const {
+  return core.load<Header>(header(from)).tag.source == kNoDevice;
 }
 
 emu::Time MessageLayer::cast_time() const {

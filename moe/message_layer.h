@@ -33,6 +33,10 @@ class MessageLayer : public MoeLayer {
                       fabric::Address to) const;
   void write_message(devices::Core& core, std::uint32_t token, std::uint32_t k, fabric::Address to,
                      fabric::Address other, float scale) const;
+  /// A message that stands for no row, as long as any other; and whether the complete message at
+  /// `from` is one. Take no time.
+  void write_padding(devices::Core& core, fabric::Address to) const;
+  bool is_padding(devices::Core& core, fabric::Address from) const;
   /// The time of a token's cast to the dispatched format, its row already with the core.
   emu::Time cast_time() const;
 

@@ -153,8 +153,8 @@ class MoeLayer : public Algorithm {
   Verdict verify_combine(devices::DeviceProcess& device, std::uint32_t iteration);
   /// The products of one projection of a device's experts: `up` is the gate and up projections. The
   /// routed experts' rows and, behind them, the device's own tokens for the shared ones.
-  std::vector<GemmGroup> expert_groups(std::uint32_t device, std::uint32_t iteration,
-                                       bool up) const;
+  virtual std::vector<GemmGroup> expert_groups(std::uint32_t device, std::uint32_t iteration,
+                                               bool up) const;
 
   const Problem& problem_;
   const Precision precision_;

@@ -124,6 +124,8 @@ inline std::vector<TestedAlgorithm> tested_algorithms() {
       {"nccl-bsp", {}},
       {"nccl-bsp",
        {{"algorithm.quantise", "int8"}, {"algorithm.channels", "3"}, {"algorithm.probs", "true"}}},
+      {"megatron-a2a", {}},
+      {"megatron-a2a", {{"algorithm.capacity_factor", "1"}, {"algorithm.drop_and_pad", "true"}}},
       {"ubep", {}, 512},
       {"ubep", {{"algorithm.schedule", "expert-major"}}, 512},
       {"ubep", {{"algorithm.flag", "tff"}, {"algorithm.block_bytes", "64"}}, 64},
