@@ -33,6 +33,7 @@ TEST_P(Breakdown, SumsToTheLatencyExactly) {
     // Nor can one that takes 512 bytes to be atomic run everywhere.
     if (entry.name == "ubep") settings.push_back({"algorithm.flag", "dc"});
     if (entry.name == "trtllm-twosided") settings.push_back({"fabric.atomic_block_bytes", "128"});
+    if (entry.name == "moe-hub") settings.push_back({"device.hub.service_ns", "50"});
     // Nor one whose cores have different parts on a device of one.
     if (entry.name == "flashmoe" && std::string(machine.topology) == "star") {
       settings.push_back({"device.cores", "4"});
