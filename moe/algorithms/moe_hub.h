@@ -69,6 +69,11 @@ class MoeHub final : public FusedLayer {
     std::uint32_t index;
     std::uint32_t rows;
   };
+  /// Of a block's projection.
+  std::uint32_t tiles(const devices::Core& core, Projection projection) const {
+    const std::uint32_t width = core.costs().tile_columns;
+    return (expert_columns(projection) + width - 1) / width;
+  }
   emu::Task wait_block(devices::Core& core, std::uint32_t turn, Block& block);
 
   static std::span<const std::uint32_t> words_in(devices::Core& core, const devices::Place& place) {

@@ -39,10 +39,12 @@ emu::Task MoeHub::wait_block(Core& core, std::uint32_t turn, Block& block) {
   co_await core.wait_until(slot, enough, expected);
 }
 
-// One kernel: a block's up projection, then the down projection of the block before and the rows
-// of the one before that, which other cores have had time for.
+// One kernel: a block's up projection, then the down projection of one so much earlier that other
+// cores have had time for its tiles, and the rows of one as much before that.
 emu::Task MoeHub::run_blocks(Core& core, std::uint32_t turn) {
   core.phase("blocks");
+  const std::size_t after_up = 1 + core.count() / tiles(core, Projection::kUp);
+  const std::size_t after_down = after_up + 1 + core.count() / tiles(core, Projection::kDown);
   std::vector<Block> blocks;
   std::uint32_t turns[3] = {0, 0, 0};
   const std::uint32_t experts = local_experts(core.rank());
@@ -57,14 +59,17 @@ emu::Task MoeHub::run_blocks(Core& core, std::uint32_t turn) {
       blocks.push_back(block);
       const std::size_t n = blocks.size();
       co_await project_up(core, turn, block, turns[0]);
-      if (n > 1) co_await project_down(core, blocks[n - 2], true, turns[1]);
-      if (n > 2) co_await return_rows(core, turn, blocks[n - 3], turns[2]);
+      if (n > after_up) co_await project_down(core, blocks[n - 1 - after_up], true, turns[1]);
+      if (n > after_down) co_await return_rows(core, turn, blocks[n - 1 - after_down], turns[2]);
     }
   }
   const std::size_t n = blocks.size();
-  if (n > 0) co_await project_down(core, blocks[n - 1], true, turns[1]);
-  if (n > 1) co_await return_rows(core, turn, blocks[n - 2], turns[2]);
-  if (n > 0) co_await return_rows(core, turn, blocks[n - 1], turns[2]);
+  for (std::size_t i = n - std::min(n, after_up); i < n; ++i) {
+    co_await project_down(core, blocks[i], true, turns[1]);
+  }
+  for (std::size_t i = n - std::min(n, after_down); i < n; ++i) {
+    co_await return_rows(core, turn, blocks[i], turns[2]);
+  }
 }
 
 // A kernel for each step.
@@ -131,10 +136,8 @@ emu::Task MoeHub::project_down(Core& core, Block block, bool waits, std::uint32_
 }
 
 emu::Task MoeHub::wait_tiles(Core& core, fabric::Address word, Projection projection) {
-  const std::uint32_t width = core.costs().tile_columns;
-  const std::uint32_t tiles = (expert_columns(projection) + width - 1) / width;
   const devices::Slots slot{word, 4, 8, 1, 0};
-  const devices::Predicate enough = devices::word_at_least(tiles);
+  const devices::Predicate enough = devices::word_at_least(tiles(core, projection));
   const auto expected = [&core](std::uint32_t) {
     return fmt::format("device {} itself (tiles of other cores)", core.rank());
   };
