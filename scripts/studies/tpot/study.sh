@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The TPOT study: what UBEP gains over CANN per output token of whole models, and which of its techniques gains it.
-#   scripts/studies/tpot/study.sh [1…6]…      all of them without a number
+#   scripts/studies/tpot/study.sh [1…7]…      all of them without a number
 # Builds orrery if needed, sweeps, prints tables. Points are kept in build/studies/tpot (ORRERY_STUDIES replaces it):
 # stop it and start it again, finished points are not run twice. expectations.md was written before the first run.
 set -euo pipefail
@@ -84,7 +84,19 @@ study_6() {
     --title "TPOT at 32 tokens: ubep less than cann-bsp, %"
 }
 
-for number in "${@:-1 2 3 4 5 6}"; do
+# 7: assumed parameters, one at a time at the ends of their ranges, where the gain is largest.
+study_7() {
+  local vary
+  for vary in device.poll_ns=10,100 device.barrier_ns=500,5000 device.launch_ns=1000,8000 device.matrix_efficiency=0.3,0.7 \
+    device.tile_ns=300,3000 device.outstanding_stores=4,32 device.copy_ns=300,800 workload.attention.kv_bytes=1,2; do
+    local key=${vary%%=*}
+    sweep "7-$key" --workload qwen3-30b-a3b --tokens 128 --vary "$vary" --vary algorithm=cann-bsp,ubep
+    table "7-$key" --rows "${key##*.}" --value model.tpot_us --reduction algorithm=ubep/cann-bsp \
+      --title "Qwen3-30B, 128 tokens: ubep less than cann-bsp, %"
+  done
+}
+
+for number in "${@:-1 2 3 4 5 6 7}"; do
   for each in $number; do
     echo "## Study $each"
     "study_$each"
