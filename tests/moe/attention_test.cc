@@ -99,7 +99,9 @@ TEST(Attention, KeysAreDealtEvenlyInBlocks) {
 TEST(Attention, APromptAttendsToItself) {
   const int weights = 64 * 64 + 64 * 32;
   EXPECT_EQ(bytes_read(grouped(5, "phase: PREFILL ")), weights + 2 * 5 * 32);
-  EXPECT_EQ(bytes_read(grouped(5, "phase: PREFILL context: 10 ")), weights + 2 * 15 * 32);
+  const std::string blocks = "core_copy_gb_per_s: 1 tile_rows: 4 ";
+  EXPECT_EQ(time_of("attention", blocks, 1, grouped(5, "phase: PREFILL context: 10 ")),
+            (weights + 2 * 15 * 32) * 1'000);
   const emu::Time before = 2 * (2 * 7'000 + 2 * 8 * 32 * 64);
   const emu::Time first = 7'000 + 2 * 8 * 4 * 16;   // 4 tokens of 2 heads, 4 keys
   const emu::Time second = 7'000 + 2 * 4 * 5 * 16;  // one token, 5 keys
