@@ -138,6 +138,11 @@ emu::Task FusedLayer::add_slots(Core& core, std::uint32_t token) {
   for (std::uint32_t k = 0; k < ids.size(); ++k) {
     if (ids[k] >= 0) rows.push_back({slot(token, k), weights[k]});
   }
+  co_await add_rows(core, token, std::move(rows));
+}
+
+emu::Task FusedLayer::add_rows(Core& core, std::uint32_t token,
+                               std::vector<WeightedRow> rows) const {
   if (!rows.empty()) co_await core.stream(rows.size() * output_row_bytes());
   for (const WeightedRow& each : rows) core.accept(each.row, output_row_bytes());
   const emu::Time pass = core.costs().vector(problem_.hidden());

@@ -74,13 +74,16 @@ class FusedLayer : public MoeLayer {
   void copy_columns(devices::Core& core, fabric::Address to, fabric::Address from,
                     Share columns) const;
 
+  /// Reads complete rows of a token, adds them in this order and writes its output; with the time
+  /// that takes. The rows are given up.
+  emu::Task add_rows(devices::Core& core, std::uint32_t token, std::vector<WeightedRow> rows) const;
+
   // --- Sums::kBySlots ---
   /// Of this device's token, where the row of its k-th choice goes.
   fabric::Address slot(std::uint32_t token, std::uint32_t k) const {
     return slots_ + (std::uint64_t{token} * problem_.top_k() + k) * row_stride();
   }
-  /// Reads the rows of a token's choices, which must be complete, adds them in ascending k, masked
-  /// ones left out, and writes the output; with the time that takes. The rows are given up.
+  /// add_rows() of a token's choices, all but masked ones, in ascending k.
   emu::Task add_slots(devices::Core& core, std::uint32_t token);
 
   // --- Sums::kAsTheyCome ---

@@ -75,13 +75,16 @@ class NcclBuffers {
   /// The number of the source's latest call of its set, 32 bits.
   fabric::Address signal(Exchange exchange, std::uint32_t iteration, std::uint32_t source,
                          std::uint32_t channel) const {
-    const std::uint64_t block = std::uint64_t{iteration % sizes_.sets} * kExchanges + exchange;
+    const std::uint32_t set = next_set(iteration);
+    const std::uint64_t block = std::uint64_t{set} * kExchanges + exchange;
     return signals_ + ((block * devices_ + source) * channels_ + channel) * 4;
   }
 
  private:
+  std::uint32_t next_set(std::uint32_t iteration) const { return iteration % sizes_.sets; }
   Rows in_set(Rows rows, std::uint32_t iteration) const {
-    return {rows(iteration % sizes_.sets * sizes_.taken), rows.stride};
+    const std::uint32_t set = next_set(iteration);
+    return {rows(std::uint64_t{set} * sizes_.taken), rows.stride};
   }
 
   std::uint32_t devices_;

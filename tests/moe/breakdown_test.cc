@@ -35,7 +35,9 @@ TEST_P(Breakdown, SumsToTheLatencyExactly) {
     if (entry.name == "trtllm-twosided") settings.push_back({"fabric.atomic_block_bytes", "128"});
     if (entry.name == "moe-hub") settings.push_back({"device.hub.service_ns", "50"});
     // Nor one whose cores have different parts on a device of one.
-    if (entry.name == "flashmoe" && std::string(machine.topology) == "star") {
+    const bool has_roles =
+        entry.name == "flashmoe" || entry.name == "fastermoe" || entry.name == "comet";
+    if (has_roles && std::string(machine.topology) == "star") {
       settings.push_back({"device.cores", "4"});
     }
     RunConfig config =
@@ -43,6 +45,8 @@ TEST_P(Breakdown, SumsToTheLatencyExactly) {
     config.placement = machine.placement;
     config.iterations = 4;
     config.adversary = adversary;
+    // With its gate, where rows move: gate, dispatch, experts and combine, or one kernel.
+    if (entry.moves_rows && jitter_ns == 3'000.0) config.operation = "layer";
     const Result result = good_run(config);
     for (const Operation& operation : result.operations()) {
       const std::string where = entry.name + " " + operation.name() + " on " + machine.topology;
@@ -55,8 +59,10 @@ TEST_P(Breakdown, SumsToTheLatencyExactly) {
       // Every core is somewhere at any time of its kernel.
       double core_time = 0;
       for (const auto& [category, us] : operation.core_time_us()) core_time += us;
-      EXPECT_NEAR(core_time, operation.latency_us().mean(), 1e-6 * operation.latency_us().mean())
-          << where;
+      if (operation.name() != "layer" || config.operation.empty()) {  // between kernels it is not
+        EXPECT_NEAR(core_time, operation.latency_us().mean(), 1e-6 * operation.latency_us().mean())
+            << where;
+      }
       EXPECT_LE(operation.latency_us().min(), operation.latency_us().p50());
       EXPECT_LE(operation.latency_us().p50(), operation.latency_us().p99());
       EXPECT_LE(operation.latency_us().p99(), operation.latency_us().max());
