@@ -53,7 +53,7 @@ emu::Task CountGather::gather(Core& core, std::uint32_t call, bool fenced) const
   co_await core.wait_local(last);
 }
 
-emu::Task CountGather::wait(Core& core, std::uint32_t call) const {
+emu::Task CountGather::wait_counts(Core& core, std::uint32_t call) const {
   const Share mine = share(devices_, core.count(), core.index());
   const auto writer = [this, &core, mine](std::uint32_t slot) {
     const std::uint32_t source = mine.begin + slot;

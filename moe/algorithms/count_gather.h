@@ -26,7 +26,7 @@ class CountGather {
   /// `fenced` false: without those (a fault).
   emu::Task gather(devices::Core& core, std::uint32_t call, bool fenced = true) const;
   /// All cores, each for its share of the devices.
-  emu::Task wait(devices::Core& core, std::uint32_t call) const;
+  emu::Task wait_counts(devices::Core& core, std::uint32_t call) const;
   /// What this core waited for, for the host: its time is that of the host synchronisation, which
   /// follows.
   void read(devices::Core& core) const;

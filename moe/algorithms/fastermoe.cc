@@ -74,7 +74,7 @@ class Fastermoe final : public PipelinedLayer {
     co_await counts_.histogram(core, ids(), entries);
     co_await core.next_kernel();
     co_await counts_.gather(core, call);
-    co_await counts_.wait(core, call);
+    co_await counts_.wait_counts(core, call);
     counts_.read(core);
     co_await core.host_sync();
     co_await stage(core, entries);

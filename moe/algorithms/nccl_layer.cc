@@ -86,7 +86,7 @@ emu::Task NcclLayer::plan(Core& core, std::uint32_t iteration) {
   co_await counts_.histogram(core, ids(), entries);
   co_await core.next_kernel();
   co_await counts_.gather(core, call(iteration), sabotage_ != "skip-fence");
-  if (sabotage_ != "skip-wait") co_await counts_.wait(core, call(iteration));
+  if (sabotage_ != "skip-wait") co_await counts_.wait_counts(core, call(iteration));
   counts_.read(core);
   co_await core.host_sync();
 }

@@ -95,7 +95,7 @@ emu::Task PipelinedLayer::communicate(Core& core, std::uint32_t call) {
   }
   for (std::uint32_t part = 0; part < plan_.parts; ++part) {
     core.phase("wait for outputs");
-    co_await meetings_.wait(core, part * kMeetings + kDownDone, call);
+    co_await meetings_.wait_for_all(core, part * kMeetings + kDownDone, call);
     co_await send(core, kBack, part, call, sent);
   }
   co_await give_up(core, std::move(sent));

@@ -22,8 +22,11 @@ class TeamMeeting {
   /// All cores of the team, in each meeting once in a call. `call` counts from 1.
   emu::Task meet(devices::Core& core, CoreTeam team, std::uint32_t meeting,
                  std::uint32_t call) const;
-  /// Any other core: until the team has met.
-  emu::Task wait(devices::Core& core, std::uint32_t meeting, std::uint32_t call) const;
+  /// The same for who does not wait for the others.
+  emu::Task arrive(devices::Core& core, CoreTeam team, std::uint32_t meeting,
+                   std::uint32_t call) const;
+  /// Any core: until the team has met, or all of it have arrived.
+  emu::Task wait_for_all(devices::Core& core, std::uint32_t meeting, std::uint32_t call) const;
 
  private:
   // Apart from each other, so that a core that polls one is not woken by the next.

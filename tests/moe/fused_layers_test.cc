@@ -51,6 +51,9 @@ std::vector<Layer> fused_layers() {
       {"fastermoe", {}},
       {"fastermoe", {{"algorithm.parts", "2"}, {"algorithm.comm_cores", "2"}}},
       {"fastermoe", {{"algorithm.parts", "1"}}, false, false, false},
+      {"comet", {}, false, true},
+      {"comet", {{"algorithm.column_splits", "3"}, {"algorithm.comm_cores", "2"}}, false, true},
+      {"comet", {{"algorithm.column_splits", "1"}}, false, true},
   };
 }
 
