@@ -97,8 +97,14 @@ class Comet final : public FusedLayer {
   emu::Task reduce(Core& core, std::uint32_t iteration);
   emu::Task send_sums(Core& core, std::uint32_t split, std::uint32_t call,
                       std::vector<devices::PutHandle>& sent);
+  /// Rows to add, and where to.
+  struct Sum {
+    Address to;
+    std::vector<WeightedRow> rows;
+  };
+  /// These columns of each.
+  emu::Task add_columns(Core& core, const std::vector<Sum>& sums, Share columns);
   std::vector<WeightedRow> rows_of_token(Core& core, std::uint32_t home, std::uint32_t token);
-  emu::Task add_columns(Core& core, Address to, std::vector<WeightedRow> rows, Share columns);
   emu::Task add_devices(Core& core, std::uint32_t iteration, std::uint32_t split);
 
   CoreTeam comm() const { return {0, comm_cores_}; }

@@ -2,6 +2,8 @@
 // when it is finished.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "moe/algorithms/comet.h"
@@ -15,6 +17,8 @@ using devices::Slots;
 namespace {
 // Vector passes of a weighted sum: widen, multiply and add at once. The cast is one more.
 constexpr int kAccumulatePasses = 2;
+// Assumed, 8 to 32: warps of a thread block.
+constexpr std::size_t kTokensAtOnce = 16;
 }  // namespace
 
 emu::Task Comet::down_tiles(Core& core, std::uint32_t iteration) {
@@ -69,14 +73,26 @@ std::vector<Comet::WeightedRow> Comet::rows_of_token(Core& core, std::uint32_t h
   return rows;
 }
 
-emu::Task Comet::add_columns(Core& core, Address to, std::vector<WeightedRow> rows, Share columns) {
+// Warps have a token each: a core's loads, and its stores, of so many are on their way at once.
+emu::Task Comet::add_columns(Core& core, const std::vector<Sum>& sums, Share columns) {
   const std::uint64_t bytes = std::uint64_t{2} * columns.size();
-  for (const WeightedRow& each : rows) core.accept(each.row + 2ull * columns.begin, bytes);
-  co_await core.stream(rows.size() * bytes);
   const emu::Time pass = core.costs().vector(columns.size());
-  co_await core.compute((rows.size() * kAccumulatePasses + 1) * pass);
-  sum_columns(core, to, rows, columns);
-  co_await core.stream(bytes);
+  for (std::size_t begin = 0; begin < sums.size(); begin += kTokensAtOnce) {
+    const std::size_t end = std::min(begin + kTokensAtOnce, sums.size());
+    std::uint64_t rows = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+      rows += sums[i].rows.size();
+      for (const WeightedRow& each : sums[i].rows) {
+        core.accept(each.row + 2ull * columns.begin, bytes);
+      }
+    }
+    if (rows > 0) co_await core.stream(rows * bytes);
+    co_await core.compute((rows * kAccumulatePasses + (end - begin)) * pass);
+    for (std::size_t i = begin; i < end; ++i) {
+      sum_columns(core, sums[i].to, sums[i].rows, columns);
+    }
+    co_await core.stream((end - begin) * bytes);
+  }
 }
 
 // Home after home, the next one first.
@@ -89,14 +105,16 @@ emu::Task Comet::send_sums(Core& core, std::uint32_t split, std::uint32_t call,
     const bool own = home == core.rank();
     const Share mine = share(tokens_of(core, home), comm().count, comm().index(core));
     std::vector<Piece> pieces;
+    std::vector<Sum> sums;
     for (std::uint32_t token = mine.begin; token < mine.end; ++token) {
       std::vector<WeightedRow> rows = rows_of_token(core, home, token);
       if (rows.empty()) continue;
       const Address there = token_row(sums_in_, core.rank(), token);
       const Address sum = own ? there : token_row(partial_, home, token);
-      co_await add_columns(core, sum, std::move(rows), columns);
       pieces.push_back({there + first, sum + first, 2 * columns.size()});
+      sums.push_back({sum, std::move(rows)});
     }
+    co_await add_columns(core, sums, columns);
     if (own) continue;
     if (!pieces.empty()) {
       const std::span<const Piece> message = pieces;
@@ -124,6 +142,7 @@ emu::Task Comet::add_devices(Core& core, std::uint32_t iteration, std::uint32_t 
   }
   core.phase("add devices");
   const Share mine = share(tokens(core.rank(), iteration), comm().count, lane);
+  std::vector<Sum> sums;
   for (std::uint32_t token = mine.begin; token < mine.end; ++token) {
     std::vector<std::uint8_t> has(core.ranks(), 0);
     for (const std::int32_t id : ids_of(core, token)) {
@@ -133,8 +152,9 @@ emu::Task Comet::add_devices(Core& core, std::uint32_t iteration, std::uint32_t 
     for (std::uint32_t device = 0; device < core.ranks(); ++device) {
       if (has[device] != 0) rows.push_back({token_row(sums_in_, device, token), 1.0f});
     }
-    co_await add_columns(core, output(token), std::move(rows), columns_of(split));
+    sums.push_back({output(token), std::move(rows)});
   }
+  co_await add_columns(core, sums, columns_of(split));
 }
 
 }  // namespace orrery::moe::comet

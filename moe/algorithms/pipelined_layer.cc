@@ -150,7 +150,9 @@ emu::Task PipelinedLayer::send(Core& core, Direction direction, std::uint32_t pa
     const Share mine = share(static_cast<std::uint32_t>(all.size()), channels_, channel);
     std::vector<Piece> rows(all.begin() + mine.begin, all.begin() + mine.end);
     if (peer == core.rank()) {
-      for (const Piece& row : rows) co_await core.move(row.to, row.from, row.bytes);
+      const std::span<const Piece> all_rows = rows;
+      if (!rows.empty()) co_await core.copy(all_rows);
+      for (const Piece& row : rows) core.discard(row.from, row_stride());
     } else if (!rows.empty()) {
       const std::span<const Piece> message = rows;
       const PutHandle handle = co_await core.put(peer, message);
