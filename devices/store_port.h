@@ -132,7 +132,7 @@ class StorePort {
     std::uint32_t immediate_from;  // the first piece that is immediate
     bool signal;
     bool signal_adds;
-    std::uint32_t packet_bytes;  // at most; 0: the network's
+    std::uint32_t packet_bytes;    // at most; 0: the network's
     emu::Buffer* given = nullptr;  // the source, if it was given up
     std::uint32_t piece;           // next packet: its piece and its offset there
     std::uint32_t offset;

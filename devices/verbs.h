@@ -146,8 +146,8 @@ class PutOperation : public Operation {
   bool adds_ = false;  // the signal
   bool tells_ = false;
   bool fenced_ = false;
-  bool posted_ = false;   // by a NIC
-  bool fencing_ = false;  // pays for a fence
+  bool posted_ = false;                     // by a NIC
+  bool fencing_ = false;                    // pays for a fence
   std::uint32_t logical_packet_bytes_ = 0;  // 0: to an address
   Piece piece_{};
   Piece signal_piece_{};
