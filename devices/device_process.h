@@ -1,4 +1,6 @@
 // A device as a logical process: its memory, its cores, its port, and the kernels that run on it.
+// device_process.cc has the kernels and what cores ask for, device_process_arrivals.cc what comes
+// from the fabric.
 #pragma once
 
 #include <array>
@@ -246,6 +248,7 @@ class DeviceProcess final : public emu::LogicalProcess,
   void check_claims(const fabric::Packet& packet, fabric::Address address, std::uint32_t bytes);
 
   static constexpr fabric::Address kWord = 4;
+  static constexpr fabric::Address kGranule = 32;  // of last_writes_
 
   struct Watch {
     fabric::Address first;

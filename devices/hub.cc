@@ -47,18 +47,18 @@ emu::Time DestinationHub::take(fabric::Packet& packet, emu::Time now, Place& pla
   if (named != kNone) {
     takes += look_up(named);
     Region& region = regions_[named];
+    const HubRegion& is = region.is;
     Placed& put = placed_[(std::uint64_t{packet.source} << 32) | packet.put];
-    if (put.bytes_left == 0) {
-      const bool full = region.used == region.is.capacity;
-      put = {named, full ? region.is.capacity : region.used++, packet.put_bytes};
-      counters_.hub_refused += full ? 1 : 0;
-      const std::uint32_t word = full ? region.is.blocks() : put.row / region.is.block_rows;
-      place = {true, put.row * region.is.row_bytes, std::uint64_t{word} * 8};
-    }
+    place.is_new = put.bytes_left == 0;
+    if (place.is_new) put = {std::min(region.used, is.capacity), packet.put_bytes};
+    packet.refused = put.row == is.capacity;
+    if (place.is_new && !packet.refused) ++region.used;
+    if (place.is_new && packet.refused) ++counters_.hub_refused;
+    const std::uint32_t word = packet.refused ? is.blocks() : put.row / is.block_rows;
+    place.rows_on = put.row * is.row_bytes;
+    place.words_on = std::uint64_t{word} * 8;
+    packet.address += packet.signal ? place.words_on : place.rows_on;
     put.bytes_left -= packet.bytes;
-    packet.refused = put.row == region.is.capacity;
-    const std::uint32_t word = packet.refused ? region.is.blocks() : put.row / region.is.block_rows;
-    packet.address += packet.signal ? std::uint64_t{word} * 8 : put.row * region.is.row_bytes;
   }
   free_ = std::max(now, free_) + takes;
   packet.journey.queueing[fabric::Journey::kHub] += free_ - now;

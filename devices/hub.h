@@ -40,14 +40,14 @@ class DestinationHub {
   /// All of its rows have been taken and all of its words are zero again.
   void empty(std::uint32_t region) { regions_[region].used = 0; }
 
-  /// What became of a put, told once.
+  /// Where a put goes.
   struct Place {
-    bool is_new = false;
+    bool is_new = false;         // its first packet
     std::uint64_t rows_on = 0;   // from where the put named: its data,
     std::uint64_t words_on = 0;  // and its word
   };
   /// A packet comes at `now`: gives it its address and marks it if there is no room for its put.
-  /// Returns when it is served; says in `place` where its put goes, if that is new.
+  /// Returns when it is served; says in `place` where its put goes, if that is a region.
   emu::Time take(fabric::Packet& packet, emu::Time now, Place& place);
 
  private:
@@ -57,7 +57,6 @@ class DestinationHub {
   };
   /// Of a put, by its source's number for it: while packets are missing.
   struct Placed {
-    std::uint32_t region = 0;
     std::uint32_t row = 0;
     std::uint32_t bytes_left = 0;
   };

@@ -30,8 +30,8 @@ Machine with_hub(Overrides overrides = {}) {
 fabric::Address row(std::uint32_t index, const HubRegion& region = kRegion) {
   return region.rows + std::uint64_t{index} * kRowBytes;
 }
-std::uint64_t count_of(const Rig& rig, std::uint32_t block, const HubRegion& region = kRegion) {
-  return const_cast<Rig&>(rig).memory(1).load<std::uint64_t>(region.words + block * 8);
+std::uint64_t count_of(Rig& rig, std::uint32_t block, const HubRegion& region = kRegion) {
+  return rig.memory(1).load<std::uint64_t>(region.words + block * 8);
 }
 
 // Sends `rows` rows, each of which begins with who sent it, from every core.
