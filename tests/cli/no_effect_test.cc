@@ -63,7 +63,10 @@ std::vector<Case> idle_inputs() {
   const RunOptions flush = run_options("star", "p2p", "4", {"algorithm.completion=flush"});
   const RunOptions hops = run_options("cm384", "p2p", "16");
   const RunOptions r1 = small_r1();
+  const RunOptions hub = run_options("tiny", "moe-hub", "4", {"device.hub.service_ns=2"});
   return {
+      {"HubOfOthers", tiny, "device.hub.service_ns", "9", kCouldNot, "no packet passed a hub"},
+      {"HubMiss", hub, "device.hub.miss_ns", "9", kCouldNot, "the state of every region at hand"},
       {"AdversaryDelay", tiny, "fabric.adversary_delay_ns", "5", kCouldNot, "--adversary"},
       {"BlockBytes", tiny, "fabric.atomic_block_bytes", "512", kCould, "cut alike"},
       {"SameAsShipped", tiny, "fabric.packet_bytes", "4096", kCouldNot, "topology tiny has that"},
