@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "emu/errors.h"
-
 namespace orrery::moe::comet {
 
 using devices::Piece;
@@ -18,19 +16,8 @@ namespace {
 
 // Vector passes over all entries per expert: compare, two of a cumulative sum, select.
 constexpr int kListPasses = 4;
-// Assumed, 1/16 to 1/4 (Comet adapts it to the sizes at hand).
-constexpr std::uint32_t kCoresPerCommCore = 8;
 // The first split of columns has all of a row's identity.
 constexpr std::uint32_t kFewestColumns = kIdentityBytes / 2;
-
-std::uint32_t comm_cores_of(const Problem& problem, std::uint64_t wanted) {
-  const std::uint32_t cores = problem.costs.cores;
-  const auto count =
-      wanted > 0 ? static_cast<std::uint32_t>(wanted) : std::max(1u, cores / kCoresPerCommCore);
-  if (count < cores) return count;
-  throw emu::ConfigError("--set", "algorithm.comm_cores", std::to_string(count),
-                         fmt::format("fewer than the device's {} cores", cores));
-}
 
 std::uint32_t split_unit(const Problem& problem) {
   const std::uint32_t tile = problem.costs.tile_columns;
@@ -55,7 +42,7 @@ devices::Predicate word_of_call(std::uint32_t call) {
 
 Comet::Comet(const Problem& problem, const Options& options)
     : FusedLayer(problem, Sums::kOwn),
-      comm_cores_(comm_cores_of(problem, options.number("comm_cores", 0, 1u << 20))),
+      cores_(CommCores::of(problem, options)),
       split_unit_(split_unit(problem)),
       splits_(std::min(static_cast<std::uint32_t>(options.number("column_splits", 1, 1024)),
                        blocks_of(problem.hidden(), split_unit_))),
@@ -77,14 +64,11 @@ Comet::Comet(const Problem& problem, const Options& options)
   outputs_ = layout_.rows(rows, row_stride());
   partial_ = layout_.rows(tokens, row_stride());
   sums_in_ = layout_.rows(tokens, row_stride());
-  sum_flags_ = layout_.flat(std::uint64_t{splits_} * problem.devices * comm_cores_ * 4);
+  sum_flags_ = layout_.flat(std::uint64_t{splits_} * problem.devices * cores_.count() * 4);
 }
 
 std::vector<OptionSpec> Comet::options() {
-  return {{"comm_cores",
-           "0",
-           "cores that communicate, taken from the products; 0: an eighth of the device's",
-           {}},
+  return {CommCores::option(),
           {"column_splits",
            "4",
            "parts of the down projection's columns, whole tiles each, that are sent when they are "

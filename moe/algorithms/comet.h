@@ -28,8 +28,8 @@
 #include <utility>
 #include <vector>
 
+#include "moe/algorithms/comm_cores.h"
 #include "moe/algorithms/team_meeting.h"
-#include "moe/core_team.h"
 #include "moe/fused_layer.h"
 
 namespace orrery::moe::comet {
@@ -107,8 +107,8 @@ class Comet final : public FusedLayer {
   std::vector<WeightedRow> rows_of_token(Core& core, std::uint32_t home, std::uint32_t token);
   emu::Task add_devices(Core& core, std::uint32_t iteration, std::uint32_t split);
 
-  CoreTeam comm() const { return {0, comm_cores_}; }
-  CoreTeam compute() const { return {comm_cores_, problem_.costs.cores - comm_cores_}; }
+  CoreTeam comm() const { return cores_.comm(); }
+  CoreTeam compute() const { return cores_.compute(); }
   Share columns_of(std::uint32_t split) const;
 
   // --- Buffers ---
@@ -133,10 +133,10 @@ class Comet final : public FusedLayer {
   }
   Address sum_flag(std::uint32_t split, std::uint32_t source, std::uint32_t lane) const {
     return sum_flags_ +
-           ((std::uint64_t{split} * problem_.devices + source) * comm_cores_ + lane) * 4;
+           ((std::uint64_t{split} * problem_.devices + source) * cores_.count() + lane) * 4;
   }
 
-  const std::uint32_t comm_cores_;
+  const CommCores cores_;           // Comet adapts their number to the sizes at hand
   const std::uint32_t split_unit_;  // columns
   const std::uint32_t splits_;
   const std::uint32_t expert_rows_bound_;

@@ -2,10 +2,11 @@
 // every device sends to the group s behind its own; experts take the rows of a step while those of
 // the next are on their way, and their outputs go back when all rows are out (pipelined_layer.h).
 //
-// Source: the schedule as FasterMoE describes it (PPoPP 2022, section 4.1: S, C and R of each step
-// on a stream for communication and one for products); the code was not read for this project. Its
-// pairwise sends are puts here. Counts are gathered by everybody, and the host reads them before it
-// can launch the exchange. Shadowed experts are left out.
+// Source: the schedule as it is generally told of FasterMoE (PPoPP 2022): sends, products and
+// returns of each step, on a stream for communication and one for products. Neither the paper nor
+// the code was read for this project. Its pairwise sends are puts here. Counts are gathered by
+// everybody, and the host reads them before it can launch the exchange. Shadowed experts are left
+// out.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ constexpr int kPlacePasses = 4;
 class Fastermoe final : public PipelinedLayer {
  public:
   Fastermoe(const Problem& problem, const Options& options)
-      : PipelinedLayer(problem, plan(problem, options)), counts_(problem, layout_) {
+      : PipelinedLayer(problem, options, plan(problem, options)), counts_(problem, layout_) {
     places_ = layout_.flat(std::uint64_t{problem.token_bound} * problem.top_k() * 4);
   }
 
@@ -46,7 +47,6 @@ class Fastermoe final : public PipelinedLayer {
     const auto wanted = static_cast<std::uint32_t>(options.number("parts", 0, 1u << 20));
     const std::uint32_t choices = problem.workload.gate().allow_duplicates() ? problem.top_k() : 1;
     return {wanted == 0 ? problem.devices : std::min(wanted, problem.devices),
-            static_cast<std::uint32_t>(options.number("comm_cores", 0, 1u << 20)),
             problem.token_bound * choices,
             static_cast<std::uint32_t>(row_bytes(Precision::kBf16, problem.hidden()))};
   }

@@ -1,9 +1,11 @@
 #include "moe/algorithms/moe_hub.h"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "emu/errors.h"
+#include "moe/node_groups.h"
 
 namespace orrery::moe {
 
@@ -27,6 +29,10 @@ MoeHub::MoeHub(const Problem& problem, const Options& options)
     throw emu::ConfigError("--algorithm", "", "moe-hub",
                            "a machine whose devices have a hub (device.hub), such as "
                            "hgx-h100-hub");
+  }
+  if (problem.costs.nic && NodeGroups(problem.nodes).groups() > 1) {
+    throw emu::ConfigError("--devices", "", std::to_string(problem.devices),
+                           "devices of one node: what moe-hub sends to a hub passes no NIC");
   }
   packet_bytes_ =
       large_packets() ? problem.costs.hub->packet_bytes : problem.costs.hub->fragment_bytes;
@@ -186,7 +192,7 @@ emu::Task MoeHub::clear(Core& core, std::uint32_t turn, std::uint32_t iteration)
     for (std::uint32_t source = 0; source < problem_.devices; ++source) {
       core.write(at_.ended(turn, local, source), std::uint32_t{0});
     }
-    core.device().hub()->empty(turn * experts + local);
+    core.device().hub()->empty(turn * experts + local);  // in the order of set_up()
   }
   const std::uint32_t count = tokens(core.rank(), iteration);
   for (std::uint32_t token = core.index(); token < count; token += core.count()) {

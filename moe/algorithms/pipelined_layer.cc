@@ -5,34 +5,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "emu/errors.h"
-
 namespace orrery::moe {
 
 using devices::Piece;
 using devices::PutHandle;
 using devices::Slots;
 
-namespace {
-
-// Assumed, 1/16 to 1/4: what collectives occupy of a device (16 to 32 of the 132 SMs of an H100, by
-// their number of channels).
-constexpr std::uint32_t kCoresPerCommCore = 8;
-
-std::uint32_t comm_cores_of(const Problem& problem, std::uint32_t parts, std::uint32_t wanted) {
-  const std::uint32_t cores = problem.costs.cores;
-  const std::uint32_t count = wanted > 0 ? wanted : std::max(1u, cores / kCoresPerCommCore);
-  if (parts == 1 || count < cores) return count;
-  throw emu::ConfigError("--set", "algorithm.comm_cores", std::to_string(count),
-                         fmt::format("fewer than the device's {} cores", cores));
-}
-
-}  // namespace
-
-PipelinedLayer::PipelinedLayer(const Problem& problem, Plan plan)
+PipelinedLayer::PipelinedLayer(const Problem& problem, const Options& options, Plan plan)
     : FusedLayer(problem, Sums::kOwn),
       plan_(plan),
-      comm_cores_(comm_cores_of(problem, plan.parts, plan.comm_cores)),
+      cores_(CommCores::of(problem, options, plan.parts > 1)),
       channels_(std::max(1u, comm().count / problem.devices)),
       meetings_(plan.parts * kMeetings, layout_) {
   const std::uint64_t own = std::uint64_t{problem.placement.experts()} * plan.list_rows;
@@ -46,12 +28,7 @@ PipelinedLayer::PipelinedLayer(const Problem& problem, Plan plan)
 
 std::vector<OptionSpec> PipelinedLayer::pipeline_options(const std::string& parts_name,
                                                          const char* parts, const char* help) {
-  return {{parts_name, parts, help, {}},
-          {"comm_cores",
-           "0",
-           "cores that communicate where parts overlap, taken from the products; 0: an eighth of "
-           "the device's",
-           {}}};
+  return {{parts_name, parts, help, {}}, CommCores::option()};
 }
 
 std::uint64_t PipelinedLayer::touched_bytes(std::uint32_t device) const {

@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
+#include "moe/algorithms/comm_cores.h"
 #include "moe/algorithms/team_meeting.h"
-#include "moe/core_team.h"
 #include "moe/fused_layer.h"
 
 namespace orrery::moe {
@@ -39,13 +39,12 @@ class PipelinedLayer : public FusedLayer {
 
   struct Plan {
     std::uint32_t parts;
-    std::uint32_t comm_cores;       // 0: an eighth of the device's cores
     std::uint32_t list_rows;        // at most, padding included
     std::uint32_t row_bytes;        // of a row on its way to an expert; a payload at least
     std::uint64_t padded_rows = 0;  // that a device sends or takes and that are not counted as rows
   };
   /// Throws ConfigError if several parts leave either kind of core without any.
-  PipelinedLayer(const Problem& problem, Plan plan);
+  PipelinedLayer(const Problem& problem, const Options& options, Plan plan);
   /// `parts_name` (default `parts`) and `comm_cores`.
   static std::vector<OptionSpec> pipeline_options(const std::string& parts_name, const char* parts,
                                                   const char* help);
@@ -83,13 +82,8 @@ class PipelinedLayer : public FusedLayer {
     std::vector<devices::Piece> pieces;
   };
 
-  CoreTeam comm() const {
-    return is_sequential() ? CoreTeam{0, problem_.costs.cores} : CoreTeam{0, comm_cores_};
-  }
-  CoreTeam compute() const {
-    return is_sequential() ? CoreTeam{0, problem_.costs.cores}
-                           : CoreTeam{comm_cores_, problem_.costs.cores - comm_cores_};
-  }
+  CoreTeam comm() const { return cores_.comm(); }
+  CoreTeam compute() const { return cores_.compute(); }
   Address row_at(Address region, std::uint32_t list, std::uint32_t place) const {
     return region + (std::uint64_t{list} * plan_.list_rows + place) * row_stride();
   }
@@ -118,7 +112,7 @@ class PipelinedLayer : public FusedLayer {
   emu::Task decode(Core& core, std::uint32_t iteration);
 
   const Plan plan_;
-  const std::uint32_t comm_cores_;
+  const CommCores cores_;
   const std::uint32_t channels_;  // between two devices, of a part
   const TeamMeeting meetings_;
   Address staged_;    // by expert: rows of this device

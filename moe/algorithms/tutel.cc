@@ -28,7 +28,7 @@ class Tutel final : private Admitted, public PipelinedLayer {
  public:
   Tutel(const Problem& problem, const Options& options)
       : Admitted(problem, options.decimal("capacity_factor", 0, 1000)),
-        PipelinedLayer(admitted(), plan(admitted(), capacity(), options)),
+        PipelinedLayer(admitted(), options, plan(admitted(), capacity(), options)),
         gate_(problem, capacity(), layout_) {
     if (std::uint64_t{problem.placement.experts()} * list_rows() * row_bytes_of(problem) >> 32 !=
         0) {
@@ -81,7 +81,6 @@ class Tutel final : private Admitted, public PipelinedLayer {
                    const Options& options) {
     const std::uint32_t choices = problem.workload.gate().allow_duplicates() ? problem.top_k() : 1;
     Plan plan{static_cast<std::uint32_t>(options.number("splits", 1, 256)),
-              static_cast<std::uint32_t>(options.number("comm_cores", 0, 1u << 20)),
               capacity.value_or(problem.token_bound * choices), row_bytes_of(problem)};
     std::uint32_t most = capacity.value_or(0);
     for (const RoutingTable& table : problem.tables) {
