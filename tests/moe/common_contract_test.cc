@@ -154,7 +154,7 @@ TEST(CommonContractOfAll, T27_AlgorithmsGiveTheSameOutput) {
     const bool drops = std::any_of(
         tested.settings.begin(), tested.settings.end(),
         [](const auto& setting) { return setting.first == "algorithm.capacity_factor"; });
-    if (drops || tested.sums_in_groups || tested.one_kernel) continue;
+    if (drops || tested.sums_in_groups) continue;
     RunConfig run = tested.run(kDevices, kCores, make_workload(8, 3, 9));
     if (!has_option(tested.algorithm, "quantise")) {
       expect_same(run, "bf16");
@@ -178,7 +178,6 @@ TEST(CommonContractOfAll, T27_AlgorithmsGiveTheSameOutput) {
 // With --operation a call of dispatch follows the one before at once: no combine keeps devices
 // together.
 TEST_P(CommonContract, T11_DispatchesAloneDoNotMeet) {
-  if (GetParam().one_kernel) GTEST_SKIP() << "it has no dispatch";
   for (const std::uint64_t seed : {1, 2, 3, 4}) {
     RunConfig run = config(seed);
     run.workload = make_workload(8, 2, 6);

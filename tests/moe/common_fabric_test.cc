@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 #include "tests/moe/runs.h"
 #include "tests/moe/tested_algorithms.h"
@@ -65,7 +64,6 @@ TEST_P(CommonFabric, T18_TheScopeOfFencesChangesTimesAlone) {
 
 // All rows of all devices to one device, into windows that must have room for them, over its links.
 TEST_P(CommonFabric, T25_IncastTakesWhatTheLinksOfTheHotDeviceTake) {
-  if (GetParam().one_kernel) GTEST_SKIP() << "it has no dispatch";
   constexpr double kBytesPerNs = 2;  // of the two links of a device: slow, or its cores hide them
   constexpr std::uint32_t kDevices = 8;
   const Workload tokens = make_workload(8, 1, 16, 2048, 8);
@@ -94,10 +92,8 @@ TEST_P(CommonFabric, T25_IncastTakesWhatTheLinksOfTheHotDeviceTake) {
 
 TEST_P(CommonFabric, T26_TwoDiesTwoHopsAndMixedPlacements) {
   const auto on = [](std::uint32_t devices, const std::string& placement, bool adversary) {
-    Settings settings = GetParam().settings;
-    if (GetParam().one_kernel) settings.emplace_back("device.hub.service_ns", "2");
-    RunConfig run =
-        shipped_run("cm384", GetParam().algorithm, devices, settings, make_workload(8, 2, 4));
+    RunConfig run = shipped_run("cm384", GetParam().algorithm, devices, GetParam().settings,
+                                make_workload(8, 2, 4));
     run.placement = placement;
     run.iterations = 2;
     run.adversary = adversary;
@@ -110,9 +106,7 @@ TEST_P(CommonFabric, T26_TwoDiesTwoHopsAndMixedPlacements) {
   EXPECT_EQ(counter(far, "puts_over_1_switches"), 0);
   EXPECT_GT(counter(far, "puts_over_3_switches"), 0);
   EXPECT_EQ(far.output_digest(), package.output_digest());
-  const std::vector<const char*> operations =
-      GetParam().one_kernel ? std::vector{"layer"} : std::vector{"dispatch", "combine"};
-  for (const char* operation : operations) {
+  for (const char* operation : {"dispatch", "combine"}) {
     // The launch of a kernel that receives takes longer than the way.
     if (has_setting("algorithm.hook") || has_setting("algorithm.split")) {
       EXPECT_GE(latency(far, operation), latency(package, operation));

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "tests/moe/layer_shapes.h"
 #include "tests/moe/runs.h"
 
 namespace orrery::moe {
@@ -229,51 +230,22 @@ class FlashmoeShapes : public testing::TestWithParam<std::tuple<Variant, bool>> 
     made.adversary = std::get<1>(GetParam());
     return made;
   }
-  static void expect_good(RunConfig config) {
-    for (const std::uint64_t seed : {1, 2, 77}) {
-      config.seed = seed;
-      const RunOutcome outcome = run_alone(config);
-      ASSERT_EQ(outcome.hang, "") << "seed " << seed;
-      ASSERT_TRUE(outcome.result.verified()) << "seed " << seed << "\n"
-                                             << failures_of(outcome.result);
-    }
-  }
 };
 
 TEST_P(FlashmoeShapes, T1_DevicesWithoutTokens) {
-  for (const std::vector<std::uint32_t>& counts :
-       {std::vector<std::uint32_t>{0, 4, 4, 4}, {5, 0, 0, 0}, {0, 0, 0, 7}, {1, 17, 0, 3}}) {
-    Workload workload = make_workload(8, 2, 4);
-    for (const std::uint32_t each : counts) workload.add_tokens_per_device(each);
-    expect_good(config(4, 5, workload));
-  }
-  expect_good(config(4, 4, make_workload(8, 2, 0)));
+  expect_devices_without_tokens([this](auto... with) { return config(with...); });
 }
 
 TEST_P(FlashmoeShapes, T2_T3_SkewedDestinations) {
-  expect_good(config(4, 5, routed(make_workload(8, 2, 4), {{0, 1}, {4, 7}, {6, 5}, {1, 0}})));
-  for (const int expert : {0, 3, 7}) {
-    expect_good(config(4, 5, routed(make_workload(8, 1, 9), {{expert}})));
-  }
+  expect_skewed_destinations([this](auto... with) { return config(with...); });
 }
 
 TEST_P(FlashmoeShapes, T4_MaskedAndRepeatedChoices) {
-  expect_good(config(4, 5, routed(make_workload(8, 3, 5), {{-1, 1, 2}, {3, -1, 4}, {-1, -1, 7}})));
-  expect_good(config(4, 5, routed(make_workload(8, 2, 4), {{-1, -1}})));
-  Workload masked = make_workload(8, 4, 6);
-  masked.mutable_gate()->set_masked_share(0.5);
-  expect_good(config(4, 5, masked));
-  Workload repeated = make_workload(8, 3, 4);
-  repeated.mutable_gate()->set_allow_duplicates(true);
-  expect_good(config(4, 5, routed(repeated, {{5, 5, 5}, {5, 0, 5}, {-1, 2, 2}})));
+  expect_masked_and_repeated_choices([this](auto... with) { return config(with...); });
 }
 
 TEST_P(FlashmoeShapes, T6_AnyNumberOfDevicesAndExperts) {
-  expect_good(config(1, 4, make_workload(3, 2, 5)));
-  expect_good(config(2, 5, make_workload(3, 2, 5)));
-  expect_good(config(3, 5, make_workload(7, 3, 5)));
-  expect_good(config(6, 5, make_workload(4, 2, 5)));  // devices without experts
-  expect_good(config(5, 9, make_workload(64, 4, 3)));
+  expect_any_number_of_devices_and_experts([this](auto... with) { return config(with...); });
 }
 
 TEST_P(FlashmoeShapes, T9_T10_RowSizesAndChoices) {
@@ -293,13 +265,13 @@ TEST_P(FlashmoeShapes, T11_T12_CallsThatDriftAndChange) {
   workload.set_jitter_ns(50'000);
   RunConfig changing = config(4, 5, workload);
   changing.iterations = 9;
-  expect_good(changing);
+  expect_good_seeds(changing);
   // Devices without experts have nobody's packets to wait for.
   Workload few = make_workload(3, 2, 6);
   few.set_jitter_ns(200'000);
   RunConfig drifting = config(6, 4, few);
   drifting.iterations = 7;
-  expect_good(drifting);
+  expect_good_seeds(drifting);
 }
 
 TEST_P(FlashmoeShapes, T16_T17_BlocksAndPayloadsOfAllKinds) {

@@ -49,7 +49,6 @@ TEST_P(CleanAlgorithm, WithRowsOfSeveralPackets) {
 
 // No combine keeps devices together then.
 TEST_P(CleanAlgorithm, WhenItDispatchesAlone) {
-  if (GetParam().one_kernel) GTEST_SKIP() << "it has no dispatch";
   Workload workload = make_workload(8, 2, 6);
   workload.set_jitter_ns(40000);
   RunConfig config = GetParam().run(4, 3, workload);

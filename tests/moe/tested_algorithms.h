@@ -21,7 +21,6 @@ struct TestedAlgorithm {
   bool tells_next_call = false;
   bool has_credits = false;     // the last ones of a call are of use to the next call alone
   bool sums_in_groups = false;  // rounds the sum of a device's rows, or a node's: other outputs
-  bool one_kernel = false;      // its one operation is the layer
 
   /// For names of tests: letters, digits and underscores.
   std::string name() const {
@@ -68,9 +67,6 @@ inline std::vector<TestedAlgorithm> tested_algorithms() {
        {{"algorithm.group", "2"},
         {"algorithm.allow_multiple_reduction", "false"},
         {"algorithm.sms", "2"}}},
-      {"moe-hub", {}, 64, false, false, false, true},
-      {"moe-hub", {{"algorithm.hub", "allocation"}}, 64, false, false, false, true},
-      {"moe-hub", {{"algorithm.hub", "availability"}}, 64, false, false, false, true},
       {"hybrid-ep", {}, 64, false, false, true},
       {"hybrid-ep",
        {{"algorithm.group", "2"}, {"algorithm.quantise", "int8"}},
