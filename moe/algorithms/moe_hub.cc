@@ -49,9 +49,9 @@ std::uint64_t MoeHub::touched_bytes(std::uint32_t device) const {
 }
 
 void MoeHub::set_up(devices::DeviceProcess& device) {
-  for (std::uint32_t turn = 0; turn < 2; ++turn) {
+  for (std::uint32_t half = 0; half < 2; ++half) {
     for (std::uint32_t local = 0; local < local_experts(device.rank()); ++local) {
-      device.hub()->add(at_.region(turn, local));
+      device.hub()->add(at_.region(half, local));
     }
   }
 }
@@ -83,20 +83,20 @@ MoeHubBuffers::Sizes MoeHub::sizes(const Problem& problem, const Options& option
 }
 
 emu::Task MoeHub::layer(Core& core, std::uint32_t iteration) {
-  const std::uint32_t turn = iteration % 2;
-  co_await send_rows(core, turn, iteration);
-  co_await send_ends(core, turn);
+  const std::uint32_t half = iteration % 2;
+  co_await send_rows(core, half, iteration);
+  co_await send_ends(core, half);
   if (by_blocks()) {
-    co_await run_blocks(core, turn);
+    co_await run_blocks(core, half);
   } else {
-    co_await run_kernels(core, turn);
+    co_await run_kernels(core, half);
   }
   co_await take_sums(core, iteration);
-  co_await clear(core, turn, iteration);
+  co_await clear(core, half, iteration);
 }
 
 // Tokens are dealt to the cores.
-emu::Task MoeHub::send_rows(Core& core, std::uint32_t turn, std::uint32_t iteration) {
+emu::Task MoeHub::send_rows(Core& core, std::uint32_t half, std::uint32_t iteration) {
   core.phase("send rows");
   std::vector<std::uint32_t> sent(problem_.placement.experts(), 0);
   const std::uint32_t count = tokens(core.rank(), iteration);
@@ -112,8 +112,8 @@ emu::Task MoeHub::send_rows(Core& core, std::uint32_t turn, std::uint32_t iterat
       const auto order = core.load<std::uint32_t>(at_.order(token, k));
       core.write(name_of(row), Name{core.rank(), token, k, order});
       ++sent[expert];
-      const devices::Piece piece{at_.row(turn, local, 0), row, message_bytes()};
-      co_await core.send(problem_.placement.owner(expert), piece, at_.word(turn, local, 0),
+      const devices::Piece piece{at_.row(half, local, 0), row, message_bytes()};
+      co_await core.send(problem_.placement.owner(expert), piece, at_.word(half, local, 0),
                          packet_bytes_);
     }
   }
@@ -123,7 +123,7 @@ emu::Task MoeHub::send_rows(Core& core, std::uint32_t turn, std::uint32_t iterat
 }
 
 // Experts are dealt to the cores.
-emu::Task MoeHub::send_ends(Core& core, std::uint32_t turn) {
+emu::Task MoeHub::send_ends(Core& core, std::uint32_t half) {
   co_await core.barrier();
   core.phase("send ends");
   const std::uint32_t experts = problem_.placement.experts();
@@ -136,12 +136,12 @@ emu::Task MoeHub::send_ends(Core& core, std::uint32_t turn) {
     if (sabotage_ == "drop-end" && core.rank() == 0 && expert == 0) continue;
     const std::uint32_t local = problem_.placement.local_index(expert);
     const std::uint32_t end = rows + 1;
-    co_await core.store(problem_.placement.owner(expert), at_.ended(turn, local, core.rank()), end);
+    co_await core.store(problem_.placement.owner(expert), at_.ended(half, local, core.rank()), end);
   }
 }
 
 // Rows are dealt to the cores.
-emu::Task MoeHub::return_rows(Core& core, std::uint32_t turn, Block block, std::uint32_t& turns) {
+emu::Task MoeHub::return_rows(Core& core, std::uint32_t half, Block block, std::uint32_t& turns) {
   bool waited = !by_blocks();
   for (std::uint32_t i = 0; i < block.rows; ++i) {
     if (turns++ % core.count() != core.index()) continue;
@@ -150,7 +150,7 @@ emu::Task MoeHub::return_rows(Core& core, std::uint32_t turn, Block block, std::
     }
     waited = true;
     const std::uint32_t index = block.index * at_.block_rows() + i;
-    const fabric::Address row = at_.row(turn, block.local, index);
+    const fabric::Address row = at_.row(half, block.local, index);
     const auto name = core.load<Name>(name_of(row));
     core.discard(row, row_stride());
     co_await core.stream(output_row_bytes());
@@ -178,21 +178,21 @@ emu::Task MoeHub::take_sums(Core& core, std::uint32_t iteration) {
   }
 }
 
-emu::Task MoeHub::clear(Core& core, std::uint32_t turn, std::uint32_t iteration) {
+emu::Task MoeHub::clear(Core& core, std::uint32_t half, std::uint32_t iteration) {
   co_await core.quiet();
   co_await core.barrier();
   core.phase("clear");
   const std::uint32_t experts = local_experts(core.rank());
   for (std::uint32_t local = core.index(); local < experts; local += core.count()) {
     for (std::uint32_t block = 0; block <= at_.blocks(); ++block) {
-      core.write(at_.word(turn, local, block), std::uint64_t{0});
+      core.write(at_.word(half, local, block), std::uint64_t{0});
       core.write(at_.up(local, block), std::uint64_t{0});
       core.write(at_.down(local, block), std::uint64_t{0});
     }
     for (std::uint32_t source = 0; source < problem_.devices; ++source) {
-      core.write(at_.ended(turn, local, source), std::uint32_t{0});
+      core.write(at_.ended(half, local, source), std::uint32_t{0});
     }
-    core.device().hub()->empty(turn * experts + local);  // in the order of set_up()
+    core.device().hub()->empty(half * experts + local);  // in the order of set_up()
   }
   const std::uint32_t count = tokens(core.rank(), iteration);
   for (std::uint32_t token = core.index(); token < count; token += core.count()) {

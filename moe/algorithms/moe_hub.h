@@ -59,8 +59,8 @@ class MoeHub final : public FusedLayer {
 
   // --- There ---
 
-  emu::Task send_rows(devices::Core& core, std::uint32_t turn, std::uint32_t iteration);
-  emu::Task send_ends(devices::Core& core, std::uint32_t turn);
+  emu::Task send_rows(devices::Core& core, std::uint32_t half, std::uint32_t iteration);
+  emu::Task send_ends(devices::Core& core, std::uint32_t half);
 
   // --- Experts ---
 
@@ -74,7 +74,7 @@ class MoeHub final : public FusedLayer {
     const std::uint32_t width = core.costs().tile_columns;
     return (expert_columns(projection) + width - 1) / width;
   }
-  emu::Task wait_block(devices::Core& core, std::uint32_t turn, Block& block);
+  emu::Task wait_block(devices::Core& core, std::uint32_t half, Block& block);
 
   static std::span<const std::uint32_t> words_in(devices::Core& core, const devices::Place& place) {
     const auto bytes = core.probe(place.address, place.bytes);
@@ -82,23 +82,23 @@ class MoeHub final : public FusedLayer {
   }
 
   // Who is waited for, in words for the hang report.
-  std::string late_sources(devices::Core& core, std::uint32_t turn, std::uint32_t local) const;
+  std::string late_sources(devices::Core& core, std::uint32_t half, std::uint32_t local) const;
   std::string late_experts(devices::Core& core, std::uint32_t token) const;
-  emu::Task run_blocks(devices::Core& core, std::uint32_t turn);
-  emu::Task run_kernels(devices::Core& core, std::uint32_t turn);
-  emu::Task project_up(devices::Core& core, std::uint32_t turn, Block block, std::uint32_t& turns);
-  void take_rows(devices::Core& core, std::uint32_t turn, const Block& block);
+  emu::Task run_blocks(devices::Core& core, std::uint32_t half);
+  emu::Task run_kernels(devices::Core& core, std::uint32_t half);
+  emu::Task project_up(devices::Core& core, std::uint32_t half, Block block, std::uint32_t& turns);
+  void take_rows(devices::Core& core, std::uint32_t half, const Block& block);
   emu::Task project_down(devices::Core& core, Block block, bool waits, std::uint32_t& turns);
   emu::Task wait_tiles(devices::Core& core, fabric::Address word, Projection projection);
 
   // --- Back ---
 
-  emu::Task return_rows(devices::Core& core, std::uint32_t turn, Block block, std::uint32_t& turns);
+  emu::Task return_rows(devices::Core& core, std::uint32_t half, Block block, std::uint32_t& turns);
   emu::Task take_sums(devices::Core& core, std::uint32_t iteration);
 
   // --- The end ---
 
-  emu::Task clear(devices::Core& core, std::uint32_t turn, std::uint32_t iteration);
+  emu::Task clear(devices::Core& core, std::uint32_t half, std::uint32_t iteration);
 
   const std::string variant_;
   const std::string sabotage_;

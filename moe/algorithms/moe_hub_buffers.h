@@ -43,20 +43,20 @@ class MoeHubBuffers {
   std::uint32_t block_rows() const { return is_.block_rows; }
   std::uint32_t region_rows() const { return is_.region_rows; }
   std::uint32_t blocks() const { return (is_.region_rows + is_.block_rows - 1) / is_.block_rows; }
-  devices::HubRegion region(std::uint32_t turn, std::uint32_t local) const {
-    return {row(turn, local, 0), is_.row_stride, is_.region_rows, word(turn, local, 0),
+  devices::HubRegion region(std::uint32_t half, std::uint32_t local) const {
+    return {row(half, local, 0), is_.row_stride, is_.region_rows, word(half, local, 0),
             is_.block_rows};
   }
-  fabric::Address row(std::uint32_t turn, std::uint32_t local, std::uint32_t index) const {
-    return rows_ + (place(turn, local) * (is_.region_rows + 1) + index) * is_.row_stride;
+  fabric::Address row(std::uint32_t half, std::uint32_t local, std::uint32_t index) const {
+    return rows_ + (place(half, local) * (is_.region_rows + 1) + index) * is_.row_stride;
   }
   /// Complete rows of a block.
-  fabric::Address word(std::uint32_t turn, std::uint32_t local, std::uint32_t block) const {
-    return words_ + (place(turn, local) * (blocks() + 1) + block) * 8;
+  fabric::Address word(std::uint32_t half, std::uint32_t local, std::uint32_t block) const {
+    return words_ + (place(half, local) * (blocks() + 1) + block) * 8;
   }
   /// One more than the rows that a source has sent to the expert; 0: it may send more.
-  fabric::Address ended(std::uint32_t turn, std::uint32_t local, std::uint32_t source) const {
-    return ended_ + (place(turn, local) * is_.devices + source) * 4;
+  fabric::Address ended(std::uint32_t half, std::uint32_t local, std::uint32_t source) const {
+    return ended_ + (place(half, local) * is_.devices + source) * 4;
   }
   fabric::Address result(std::uint32_t local, std::uint32_t index) const {
     return results_ + (std::uint64_t{local} * (is_.region_rows + 1) + index) * is_.row_stride;
@@ -86,8 +86,8 @@ class MoeHubBuffers {
   }
 
  private:
-  std::uint64_t place(std::uint32_t turn, std::uint32_t local) const {
-    return std::uint64_t{turn} * is_.experts + local;
+  std::uint64_t place(std::uint32_t half, std::uint32_t local) const {
+    return std::uint64_t{half} * is_.experts + local;
   }
 
   Sizes is_;

@@ -11,13 +11,13 @@ namespace orrery::moe {
 
 using devices::Core;
 
-std::string MoeHub::late_sources(Core& core, std::uint32_t turn, std::uint32_t local) const {
+std::string MoeHub::late_sources(Core& core, std::uint32_t half, std::uint32_t local) const {
   const fabric::Memory& memory = core.memory();
   const std::uint32_t expert = problem_.placement.begin(core.rank()) + local;
   std::vector<std::uint32_t> missing(problem_.devices);
   std::set<std::uint32_t> late;
   for (std::uint32_t source = 0; source < problem_.devices; ++source) {
-    const auto end = memory.load<std::uint32_t>(at_.ended(turn, local, source));
+    const auto end = memory.load<std::uint32_t>(at_.ended(half, local, source));
     if (end == 0) late.insert(source);
     missing[source] = end - 1;
   }
@@ -28,10 +28,10 @@ std::string MoeHub::late_sources(Core& core, std::uint32_t turn, std::uint32_t l
   // Places are given out without gaps.
   std::uint64_t rows = 0;
   for (std::uint32_t block = 0; block < at_.blocks(); ++block) {
-    rows += memory.load<std::uint64_t>(at_.word(turn, local, block));
+    rows += memory.load<std::uint64_t>(at_.word(half, local, block));
   }
   for (std::uint32_t row = 0; row < rows; ++row) {
-    --missing[memory.load<Name>(name_of(at_.row(turn, local, row))).source];
+    --missing[memory.load<Name>(name_of(at_.row(half, local, row))).source];
   }
   for (std::uint32_t source = 0; source < problem_.devices; ++source) {
     if (missing[source] > 0) late.insert(source);
