@@ -4,31 +4,12 @@
 # Builds orrery if needed, sweeps, prints tables. Points are kept in build/studies/moehub (ORRERY_STUDIES replaces it):
 # stop it and start it again, finished points are not run twice. expectations.md was written before the first run.
 set -euo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=$(cd "$here/../../.." && pwd)
-out=${ORRERY_STUDIES:-$root/build/studies/moehub}
-orrery=${ORRERY:-$root/build/release/bin/orrery}
-[[ -n "${ORRERY:-}" ]] || { "$root/scripts/install-dependencies.sh" && "$root/scripts/build.sh" release orrery; } >&2
-mkdir -p "$out"
+# shellcheck source=scripts/studies/points.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../points.sh"
 
 models=workload=mixtral-8x7b,qwen2-57b-a14b,phi-3.5-moe,deepseek-v2,dbrx
 layer=(--topology hgx-h100-hub --operation layer --align --payload control --set workload.shared_experts=0)
 hub=("${layer[@]}" --algorithm moe-hub --devices 8)
-
-# sweep NAME FLAG…: keeps its points in $out/NAME.
-sweep() {
-  local name=$1
-  shift
-  local resume=()
-  [[ -e "$out/$name" ]] && resume=(--resume)
-  "$orrery" sweep "$@" --out "$out/$name" --quiet "${resume[@]}" >&2
-}
-# table NAME FLAG…
-table() {
-  local name=$1
-  shift
-  "$root/scripts/studies/table.py" "$out/$name" "$@"
-}
 
 # 1: layers by software and with the hub.
 study_1() {

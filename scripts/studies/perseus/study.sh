@@ -5,34 +5,13 @@
 # stop it and start it again, finished points are not run twice. expectations.md was written before the first run.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=$(cd "$here/../../.." && pwd)
-out=${ORRERY_STUDIES:-$root/build/studies/perseus}
-orrery=${ORRERY:-$root/build/release/bin/orrery}
-[[ -n "${ORRERY:-}" ]] || { "$root/scripts/install-dependencies.sh" && "$root/scripts/build.sh" release orrery; } >&2
-mkdir -p "$out"
+# shellcheck source=scripts/studies/points.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../points.sh"
 
 # A transfer is a thread block's, so many cores have one each.
 micro=(--topology perlmutter --workload tiny --algorithm put-signal --set algorithm.cores=96 --align --payload control)
 layer=(--topology perlmutter --workload qwen3-30b-a3b --algorithm flashmoe --align --payload control)
 nodes=8,16,32,64 # devices: 2, 4, 8 and 16 nodes of 4
-
-# sweep NAME FLAG…: keeps its points in $out/NAME.
-sweep() {
-  local name=$1
-  shift
-  local resume=()
-  [[ -e "$out/$name" ]] && resume=(--resume)
-  "$orrery" sweep "$@" --out "$out/$name" --quiet "${resume[@]}" >&2
-}
-# table NAME… FLAG…
-table() {
-  local points=()
-  while [[ "$1" != --* ]]; do
-    points+=("$out/$1")
-    shift
-  done
-  "$root/scripts/studies/table.py" "${points[@]}" "$@"
-}
 
 # 1: puts alone against puts with a signal each.
 study_1() {

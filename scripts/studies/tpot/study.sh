@@ -5,33 +5,20 @@
 # stop it and start it again, finished points are not run twice. expectations.md was written before the first run.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=$(cd "$here/../../.." && pwd)
-out=${ORRERY_STUDIES:-$root/build/studies/tpot}
-orrery=${ORRERY:-$root/build/release/bin/orrery}
-[[ -n "${ORRERY:-}" ]] || { "$root/scripts/install-dependencies.sh" && "$root/scripts/build.sh" release orrery; } >&2
-mkdir -p "$out"
+# shellcheck source=scripts/studies/points.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../points.sh"
 
 models=workload=qwen3-30b-a3b,glm-4.7,deepseek-r1,deepseek-v3.2
 model=(--topology cm384 --devices 64 --operation model --iterations 4 --payload control)
 
-# sweep NAME FLAG…: keeps its points in $out/NAME.
-sweep() {
-  local name=$1
-  shift
-  local resume=()
-  [[ -e "$out/$name" ]] && resume=(--resume)
-  "$orrery" sweep "${model[@]}" "$@" --out "$out/$name" --quiet "${resume[@]}" >&2
-}
-# table NAME FLAG…
-table() {
-  local name=$1
-  shift
-  "$root/scripts/studies/table.py" "$out/$name" "$@"
+# sweep_model NAME FLAG…
+sweep_model() {
+  sweep "$1" "${model[@]}" "${@:2}"
 }
 
 # 1: models and batches.
 study_1() {
-  sweep 1 --vary "$models" --vary tokens=8,16,32,64,128 --vary algorithm=cann-bsp,ubep
+  sweep_model 1 --vary "$models" --vary tokens=8,16,32,64,128 --vary algorithm=cann-bsp,ubep
   table 1 --rows tokens --columns workload --value model.tpot_us --reduction algorithm=ubep/cann-bsp \
     --title "TPOT: ubep less than cann-bsp, %"
   for algorithm in cann-bsp ubep; do
@@ -57,8 +44,8 @@ study_2() {
 
 # 3 and 4: contributions, with a flag behind each row that waits for its acknowledgement, and one behind a fence.
 combinations() {
-  sweep cann --algorithm cann-bsp --vary "$models" --vary tokens=8,32,128
-  sweep ubep --algorithm ubep --vary "$models" --vary tokens=8,32,128 --vary algorithm.flag=tff,stop-and-wait,fence \
+  sweep_model cann --algorithm cann-bsp --vary "$models" --vary tokens=8,32,128
+  sweep_model ubep --algorithm ubep --vary "$models" --vary tokens=8,32,128 --vary algorithm.flag=tff,stop-and-wait,fence \
     --vary algorithm.schedule=hop-aware,expert-major
 }
 study_3() {
@@ -72,14 +59,14 @@ study_4() {
 
 # 5: the number of cores that count.
 study_5() {
-  sweep 5 --algorithm ubep --vary "$models" --vary tokens=8,32,128 --vary algorithm.count_cores=auto,1
+  sweep_model 5 --algorithm ubep --vary "$models" --vary tokens=8,32,128 --vary algorithm.count_cores=auto,1
   table 5 --rows tokens --columns workload --value model.tpot_us --reduction algorithm.count_cores=auto/1 \
     --title "TPOT: by the cost model less than with 1 counting core, %"
 }
 
 # 6: context.
 study_6() {
-  sweep 6 --tokens 32 --vary "$models" --vary workload.context=1024,4096,16384 --vary algorithm=cann-bsp,ubep
+  sweep_model 6 --tokens 32 --vary "$models" --vary workload.context=1024,4096,16384 --vary algorithm=cann-bsp,ubep
   table 6 --rows context --columns workload --value model.tpot_us --reduction algorithm=ubep/cann-bsp \
     --title "TPOT at 32 tokens: ubep less than cann-bsp, %"
 }
@@ -90,7 +77,7 @@ study_7() {
   for vary in device.poll_ns=10,100 device.barrier_ns=500,5000 device.launch_ns=1000,8000 device.matrix_efficiency=0.3,0.7 \
     device.tile_ns=300,3000 device.outstanding_stores=4,32 device.copy_ns=300,800 workload.attention.kv_bytes=1,2; do
     local key=${vary%%=*}
-    sweep "7-$key" --workload qwen3-30b-a3b --tokens 128 --vary "$vary" --vary algorithm=cann-bsp,ubep
+    sweep_model "7-$key" --workload qwen3-30b-a3b --tokens 128 --vary "$vary" --vary algorithm=cann-bsp,ubep
     table "7-$key" --rows "${key##*.}" --value model.tpot_us --reduction algorithm=ubep/cann-bsp \
       --title "Qwen3-30B, 128 tokens: ubep less than cann-bsp, %"
   done

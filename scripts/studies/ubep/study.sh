@@ -4,34 +4,11 @@
 # Builds orrery if needed, sweeps, prints tables. Points are kept in build/studies/ubep (ORRERY_STUDIES replaces it):
 # stop it and start it again, finished points are not run twice. expectations.md was written before the first run.
 set -euo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=$(cd "$here/../../.." && pwd)
-out=${ORRERY_STUDIES:-$root/build/studies/ubep}
-orrery=${ORRERY:-$root/build/release/bin/orrery}
-[[ -n "${ORRERY:-}" ]] || { "$root/scripts/install-dependencies.sh" && "$root/scripts/build.sh" release orrery; } >&2
-mkdir -p "$out"
+# shellcheck source=scripts/studies/points.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../points.sh"
 
 dispatch=(--workload deepseek-r1 --operation dispatch --align --payload control)
 batches=1:256:*2
-
-# sweep NAME FLAG…: keeps its points in $out/NAME.
-sweep() {
-  local name=$1
-  shift
-  local resume=()
-  [[ -e "$out/$name" ]] && resume=(--resume)
-  # A run that fails on purpose, as torn reads do, is a point like any other.
-  "$orrery" sweep "$@" --out "$out/$name" --quiet "${resume[@]}" >&2 || [[ $? == 1 || $? == 3 ]]
-}
-# table NAME… FLAG…
-table() {
-  local points=()
-  while [[ "$1" != --* ]]; do
-    points+=("$out/$1")
-    shift
-  done
-  "$root/scripts/studies/table.py" "${points[@]}" "$@"
-}
 
 # 1: batch and size.
 study_1() {
